@@ -1,0 +1,1 @@
+"""Continual model-based reinforcement learning with hypernetworks."""

@@ -1,0 +1,1 @@
+"""Transitions on their way to the learner: buffer, memory of old tasks, normaliser."""

@@ -1,0 +1,1 @@
+"""Models of dynamics: state encodings, networks of explicit weights, hypernetworks, training."""

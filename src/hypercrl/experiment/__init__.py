@@ -1,0 +1,1 @@
+"""Algorithm 1 and what surrounds it: configuration, evaluation, records, checkpoints."""

@@ -1,0 +1,1 @@
+"""Continual-learning methods, one file each. Every module here registers one method."""

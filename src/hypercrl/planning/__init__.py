@@ -1,0 +1,1 @@
+"""Planners that turn a model and a reward into actions, one file each."""

@@ -1,0 +1,215 @@
+"""The interfaces, in the order in which data flows through them.
+
+    Suite -> Transitions -> Learner -> Model -> Planner -> action
+
+Everything else in the package implements one of these or connects them. Configuration lives
+in small frozen objects; state is an explicit pytree that passes through their methods.
+
+Shape letters used throughout: `S` state, `A` action, `N` samples, `H` horizon, `C` capacity,
+`T` tasks.
+"""
+
+import abc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import gymnasium
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from hypercrl.dynamics.encoding import Encoding
+
+
+@runtime_checkable
+class Reward(Protocol):
+    """The known reward r(s, a, s'), pure JAX, written once for simulator and planner.
+
+    A plain function, or an `equinox.Module` when a task parameter enters it.
+    """
+
+    def __call__(
+        self, state: Float[Array, "S"], action: Float[Array, "A"], next_state: Float[Array, "S"]
+    ) -> Float[Array, ""]: ...
+
+
+@runtime_checkable
+class Model(Protocol):
+    """One step of learned dynamics with its weights already generated; an `equinox.Module`."""
+
+    def __call__(
+        self, state: Float[Array, "S"], action: Float[Array, "A"]
+    ) -> Float[Array, "S"]: ...
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What every task of a suite shares."""
+
+    state_dim: int
+    action_dim: int
+    action_low: tuple[float, ...]
+    action_high: tuple[float, ...]
+    episode_length: int  # control steps
+    encoding: Encoding  # how a state enters the network and how an output moves it
+
+
+@dataclass(frozen=True)
+class Task:
+    """One dynamics of a suite: `make(render_mode)` builds its Gymnasium environment."""
+
+    name: str
+    make: Callable[[str | None], gymnasium.Env]
+    reward: Reward
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a suite fixes for every method: one column of the paper's table of settings.
+
+    The defaults are the pusher's in the paper. Learners and planners pick what concerns them.
+    """
+
+    # Algorithm 1
+    random_episodes: int = 10  # P
+    steps_per_task: int = 4_000  # M episodes of K steps
+    update_every: int = 200  # K
+    updates: int = 2_000  # S
+    batch_size: int = 100
+    # Target network
+    hidden: tuple[int, ...] = (200, 200)
+    head: str = "point"
+    scale_targets: bool = False
+    baseline_learning_rate: float = 1e-3
+    # Hypernetwork
+    hypernet_hidden: tuple[int, ...] = (50, 50)
+    hypernet_activation: str = "elu"
+    hypernet_learning_rate: float = 1e-4
+    chunk_size: int = 0  # 0: full hypernetwork
+    chunk_embedding_dim: int = 20
+    beta: float = 0.05
+    lookahead: bool = True
+    # Planning
+    planner: str = "cem"
+    planning: Mapping[str, Any] = field(default_factory=dict)  # fields of that planner
+    # Evaluation
+    eval_every: int = 0  # control steps between evaluations of every task seen; 0: at task ends
+    eval_episodes: int = 10
+
+
+@dataclass(frozen=True)
+class Suite:
+    """An ordered sequence of tasks over one state and action space."""
+
+    name: str
+    spec: Spec
+    tasks: tuple[Task, ...]
+    presets: Mapping[str, Settings]  # the first one is the default
+    success: Callable[[Any], bool] | None = None  # of an episode's states [H + 1, S]
+
+
+class Transitions(NamedTuple):
+    """A buffer's arrays at their full capacity; only the first `count` rows are data."""
+
+    states: Float[Array, "C S"]
+    actions: Float[Array, "C A"]
+    next_states: Float[Array, "C S"]
+    count: Int[Array, ""]
+
+
+class Memory(NamedTuple):
+    """Transitions of finished tasks, one row of arrays a task, for learners that may keep any."""
+
+    states: Float[Array, "T C S"]
+    actions: Float[Array, "T C A"]
+    next_states: Float[Array, "T C S"]
+    counts: Int[Array, "T"]
+
+
+class Learner(abc.ABC):
+    """A continual-learning method: how one dynamics model after another is learnt and kept.
+
+    Implementations are frozen dataclasses of hyperparameters. Arrays in the state are sized
+    for all tasks from the start, so that no later task recompiles anything.
+    """
+
+    memory_fraction: ClassVar[float] = 0.0
+    """The share of each finished task's transitions that the runner keeps for this method."""
+
+    @classmethod
+    @abc.abstractmethod
+    def configure(cls, settings: Settings) -> "Learner":
+        """The method with a suite's settings."""
+
+    @abc.abstractmethod
+    def init(self, spec: Spec, num_tasks: int, *, key: PRNGKeyArray) -> Any:
+        """A state that has seen no task."""
+
+    @abc.abstractmethod
+    def start_task(self, state: Any, task: int, *, key: PRNGKeyArray) -> Any:
+        """Make room for task number `task` (from 0) and leave the ones before it behind."""
+
+    @abc.abstractmethod
+    def update(
+        self,
+        state: Any,
+        data: Transitions,
+        memory: Memory | None,
+        *,
+        num_updates: int,
+        key: PRNGKeyArray,
+    ) -> tuple[Any, dict[str, Any]]:
+        """One training session on the current task's data, compiled as one call."""
+
+    @abc.abstractmethod
+    def end_task(self, state: Any, data: Transitions, *, key: PRNGKeyArray) -> Any:
+        """Consolidate what must outlive the task; its data are gone afterwards."""
+
+    @abc.abstractmethod
+    def predict(self, state: Any, task: int) -> Model:
+        """The model of any task started so far."""
+
+    @abc.abstractmethod
+    def num_parameters(self, state: Any) -> int:
+        """Trainable parameters, all tasks together."""
+
+    @abc.abstractmethod
+    def bytes_per_task(self, state: Any) -> int:
+        """What the state keeps for one finished task and would not need for the current one."""
+
+
+class Plan(NamedTuple):
+    """What a planner decided at one control step."""
+
+    action: Float[Array, "A"]
+    state: Any  # the planner's own, handed back at the next step
+    info: dict[str, Any]
+
+
+class Planner(abc.ABC):
+    """Model-predictive control: a frozen dataclass of hyperparameters."""
+
+    @classmethod
+    @abc.abstractmethod
+    def configure(cls, settings: Mapping[str, Any]) -> "Planner":
+        """The planner with a suite's settings; keys that are not its own are ignored."""
+
+    @abc.abstractmethod
+    def init(self, spec: Spec) -> Any:
+        """The state at the first step of an episode."""
+
+    @abc.abstractmethod
+    def plan(
+        self,
+        state: Any,
+        model: Model,
+        reward: Reward,
+        observation: Float[Array, "S"],
+        *,
+        key: PRNGKeyArray,
+    ) -> Plan:
+        """The action for one observation. A non-finite imagined return is never elected."""
+
+    @property
+    @abc.abstractmethod
+    def evaluations_per_action(self) -> int:
+        """Model evaluations behind one action: the planner's cost."""
