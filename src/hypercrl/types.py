@@ -11,8 +11,8 @@ Shape letters used throughout: `S` state, `A` action, `N` samples, `H` horizon, 
 
 import abc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import gymnasium
 from jaxtyping import Array, Float, Int, PRNGKeyArray
@@ -176,6 +176,10 @@ class Learner(abc.ABC):
     def bytes_per_task(self, state: Any) -> int:
         """What the state keeps for one finished task and would not need for the current one."""
 
+    def embeddings(self, state: Any) -> Float[Array, "T E"] | None:
+        """Task embeddings, for methods that have them."""
+        return None
+
 
 class Plan(NamedTuple):
     """What a planner decided at one control step."""
@@ -185,13 +189,15 @@ class Plan(NamedTuple):
     info: dict[str, Any]
 
 
+@dataclass(frozen=True)
 class Planner(abc.ABC):
     """Model-predictive control: a frozen dataclass of hyperparameters."""
 
     @classmethod
-    @abc.abstractmethod
-    def configure(cls, settings: Mapping[str, Any]) -> "Planner":
+    def configure(cls, settings: Mapping[str, Any]) -> Self:
         """The planner with a suite's settings; keys that are not its own are ignored."""
+        names = {f.name for f in fields(cls)}
+        return cls(**{name: value for name, value in settings.items() if name in names})
 
     @abc.abstractmethod
     def init(self, spec: Spec) -> Any:

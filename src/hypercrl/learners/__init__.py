@@ -1,1 +1,1 @@
-"""Continual-learning methods, one file each. Every module here registers one method."""
+"""Continual-learning methods, one file each. `baseline` is what the multi-head ones share."""

@@ -1,0 +1,66 @@
+"""What the runner keeps of finished tasks' transitions, for methods that declare they need it.
+
+A method states a share: 0 for the continual learners proper, 0.01 for the coreset, 1 for the
+oracles. The runner keeps that share and nothing else, and hands it to no other method.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from hypercrl.types import Memory, Spec
+
+
+class TaskMemory:
+    """A uniform sample of each finished task's transitions."""
+
+    def __init__(self, spec: Spec, num_tasks: int, capacity: int, fraction: float):
+        self.fraction = fraction
+        rows = self._num_kept(capacity)
+        self._states = np.zeros((num_tasks, rows, spec.state_dim), np.float32)
+        self._actions = np.zeros((num_tasks, rows, spec.action_dim), np.float32)
+        self._next_states = np.zeros((num_tasks, rows, spec.state_dim), np.float32)
+        self._counts = np.zeros(num_tasks, np.int32)
+
+    def keep(self, task: int, data: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+        """Add a finished task's share, drawn without replacement."""
+        total = len(data["states"])
+        chosen = np.sort(rng.choice(total, self._num_kept(total), replace=False))
+        self._counts[task] = len(chosen)
+        self._states[task, : len(chosen)] = data["states"][chosen]
+        self._actions[task, : len(chosen)] = data["actions"][chosen]
+        self._next_states[task, : len(chosen)] = data["next_states"][chosen]
+
+    def view(self) -> Memory | None:
+        """The arrays for a learner; None where the method may keep nothing."""
+        if self.fraction == 0:
+            return None
+        return Memory(
+            jnp.array(self._states),
+            jnp.array(self._actions),
+            jnp.array(self._next_states),
+            jnp.array(self._counts),
+        )
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of old transitions held now."""
+        row = self._states[0, :1].nbytes + self._actions[0, :1].nbytes
+        row += self._next_states[0, :1].nbytes
+        return int(self._counts.sum()) * row
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        return {
+            "states": self._states,
+            "actions": self._actions,
+            "next_states": self._next_states,
+            "counts": self._counts,
+        }
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        self._states[:] = state["states"]
+        self._actions[:] = state["actions"]
+        self._next_states[:] = state["next_states"]
+        self._counts[:] = state["counts"]
+
+    def _num_kept(self, total: int) -> int:
+        return round(self.fraction * total)

@@ -1,0 +1,84 @@
+"""Input normalisation per task, as in PETS (Chua et al. 2018), and the scale of the targets.
+
+Each task keeps its own numbers, so that a later task's data cannot move what an old task's
+network sees. Dividing the targets by their spread keeps the dynamics loss on the scale of the
+regulariser: raw pusher differences are millimetres, and Adam would follow the regulariser's
+jitter alone.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from hypercrl.types import Spec, Transitions
+
+SMALLEST_SPREAD = 1e-6  # a feature that varies less than this is constant; leave it as it is
+
+
+class Normalizer(eqx.Module):
+    """Statistics of one task; with a leading axis, of all tasks."""
+
+    input_mean: Float[Array, "*T inputs"]
+    input_std: Float[Array, "*T inputs"]
+    output_scale: Float[Array, "*T outputs"]
+
+    @classmethod
+    def identity(cls, spec: Spec, num_tasks: int) -> "Normalizer":
+        num_inputs = spec.encoding.num_features + spec.action_dim
+        return cls(
+            jnp.zeros((num_tasks, num_inputs)),
+            jnp.ones((num_tasks, num_inputs)),
+            jnp.ones((num_tasks, spec.encoding.num_outputs)),
+        )
+
+    def select(self, task: Int[Array, ""] | int) -> "Normalizer":
+        """The statistics of one task."""
+        return jax.tree.map(lambda x: x[task], self)
+
+    def replace(self, task: Int[Array, ""] | int, one: "Normalizer") -> "Normalizer":
+        """These statistics with one task's replaced."""
+        return jax.tree.map(lambda x, y: x.at[task].set(y), self, one)
+
+    def copy(self, source: int, target: int) -> "Normalizer":
+        """Give `target` the statistics of `source`, as a guess before it has data."""
+        return self.replace(target, self.select(source))
+
+    @property
+    def bytes_per_task(self) -> int:
+        return sum(x[0].nbytes for x in jax.tree.leaves(self))
+
+
+def raw_inputs(
+    spec: Spec, states: Float[Array, "*C S"], actions: Float[Array, "*C A"]
+) -> Float[Array, "*C inputs"]:
+    """State features and action side by side, for any number of leading axes."""
+    features = jnp.vectorize(spec.encoding.features, signature="(s)->(f)")(states)
+    return jnp.concatenate([features, actions], axis=-1)
+
+
+def raw_targets(
+    spec: Spec, states: Float[Array, "*C S"], next_states: Float[Array, "*C S"]
+) -> Float[Array, "*C outputs"]:
+    """The outputs that would have predicted the transitions exactly."""
+    return jnp.vectorize(spec.encoding.target, signature="(s),(s)->(o)")(states, next_states)
+
+
+def fit_normalizer(spec: Spec, data: Transitions, scale_targets: bool) -> Normalizer:
+    """Statistics over the data rows of a buffer."""
+    is_data = (jnp.arange(len(data.states)) < data.count)[:, None]
+    inputs = raw_inputs(spec, data.states, data.actions)
+    mean, std = _moments(inputs, is_data)
+    if scale_targets:
+        _, scale = _moments(raw_targets(spec, data.states, data.next_states), is_data)
+    else:
+        scale = jnp.ones(spec.encoding.num_outputs)
+    return Normalizer(mean, std, scale)
+
+
+def _moments(x, is_data):
+    count = jnp.maximum(is_data.sum(), 1)
+    mean = jnp.where(is_data, x, 0.0).sum(0) / count
+    variance = jnp.where(is_data, (x - mean) ** 2, 0.0).sum(0) / count
+    std = jnp.sqrt(variance)
+    return mean, jnp.where(std < SMALLEST_SPREAD, 1.0, std)

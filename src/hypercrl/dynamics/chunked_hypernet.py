@@ -1,0 +1,73 @@
+"""The chunked hypernetwork (von Oswald et al. 2020): a small MLP called once a chunk of weights.
+
+Each chunk has a learned embedding of its own, which enters beside the task's. The network is
+shared by all chunks, so it can be smaller than the target that it generates.
+"""
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hypercrl.dynamics.hypernet import (
+    NUM_PROBE_EMBEDDINGS,
+    Generator,
+    Hypernet,
+    apply_hidden,
+    init_hidden,
+)
+from hypercrl.dynamics.mlp import Layout, xavier_uniform
+
+
+@dataclass(frozen=True)
+class ChunkedHypernet(Generator):
+    """Generates `chunk_size` weights at a time; the last chunk's surplus is cut off."""
+
+    config: Hypernet
+    layout: Layout
+
+    @property
+    def num_chunks(self) -> int:
+        return math.ceil(self.layout.num_weights / self.config.chunk_size)
+
+    def init(self, *, key):
+        chunk_key, hidden_key, output_key, probe_key = jax.random.split(key, 4)
+        config = self.config
+        chunks = jax.random.normal(chunk_key, (self.num_chunks, config.chunk_embedding_dim))
+        sizes = (config.embedding_dim + config.chunk_embedding_dim, *config.hidden)
+        hidden = init_hidden(sizes, key=hidden_key)
+        if config.initialisation == "hyperfan":
+            matrix = self._hyperfan(chunks, hidden, output_key, probe_key)
+        else:
+            matrix = xavier_uniform(output_key, config.hidden[-1], config.chunk_size)
+        return {
+            "chunks": chunks,
+            "hidden": hidden,
+            "output": {"matrix": matrix, "bias": jnp.zeros(config.chunk_size)},
+        }
+
+    def generate(self, params, embeddings):
+        hidden = self._hidden(params["hidden"], params["chunks"], embeddings)
+        chunks = hidden @ params["output"]["matrix"] + params["output"]["bias"]
+        return chunks.reshape(len(embeddings), -1)[:, : self.layout.num_weights]
+
+    def _hidden(self, layers, chunks, embeddings):
+        """Hidden activations [T, num_chunks, hidden] of every task and chunk."""
+        shape = (len(embeddings), self.num_chunks)
+        tasks = jnp.broadcast_to(embeddings[:, None], (*shape, embeddings.shape[-1]))
+        parts = jnp.broadcast_to(chunks[None], (*shape, chunks.shape[-1]))
+        inputs = jnp.concatenate([tasks, parts], axis=-1)
+        return apply_hidden(self.config.activation, layers, inputs)
+
+    def _hyperfan(self, chunks, hidden, key, probe_key):
+        """As for the full one, with the wanted variance averaged over the chunks of a column."""
+        config = self.config
+        surplus = self.num_chunks * config.chunk_size - self.layout.num_weights
+        wanted = np.pad(self.layout.he_variances(), (0, surplus))
+        wanted = wanted.reshape(self.num_chunks, config.chunk_size).mean(0)
+        embeddings = jax.random.normal(probe_key, (NUM_PROBE_EMBEDDINGS, config.embedding_dim))
+        energy = (self._hidden(hidden, chunks, embeddings) ** 2).sum(-1).mean()
+        std = jnp.asarray(np.sqrt(wanted), jnp.float32) / jnp.sqrt(energy)
+        return jax.random.normal(key, (config.hidden[-1], config.chunk_size)) * std

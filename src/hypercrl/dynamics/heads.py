@@ -1,0 +1,110 @@
+"""What the target network's last layer means: a point, or a Gaussian over the outputs.
+
+The Gaussian head is that of PETS (Chua et al. 2018): the log-variance is softly clamped
+between learned bounds, whose spread is penalised. Planning uses the mean either way.
+"""
+
+import abc
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from hypercrl.errors import UserError
+
+HeadParams = dict[str, Float[Array, "outputs"]]
+
+
+class Head(abc.ABC):
+    """Stateless; its trainable numbers, if any, are handed in."""
+
+    @abc.abstractmethod
+    def num_raw(self, num_outputs: int) -> int:
+        """Network outputs needed for `num_outputs` predictions."""
+
+    @abc.abstractmethod
+    def init(self, num_outputs: int) -> HeadParams: ...
+
+    @abc.abstractmethod
+    def mean(self, raw: Float[Array, "raw"]) -> Float[Array, "outputs"]: ...
+
+    @abc.abstractmethod
+    def loss(
+        self, params: HeadParams, raw: Float[Array, "raw"], target: Float[Array, "outputs"]
+    ) -> Float[Array, ""]:
+        """One sample's loss, divided by the number of outputs."""
+
+    @abc.abstractmethod
+    def penalty(self, params: HeadParams) -> Float[Array, ""]: ...
+
+
+@dataclass(frozen=True)
+class PointHead(Head):
+    """The prediction itself, with the squared error."""
+
+    def num_raw(self, num_outputs):
+        return num_outputs
+
+    def init(self, num_outputs):
+        return {}
+
+    def mean(self, raw):
+        return raw
+
+    def loss(self, params, raw, target):
+        return jnp.mean((raw - target) ** 2)
+
+    def penalty(self, params):
+        return jnp.zeros(())
+
+
+@dataclass(frozen=True)
+class GaussianHead(Head):
+    """Mean and log-variance, with the negative log-likelihood."""
+
+    initial_max: float = 0.5  # log-variance bounds before training, as in PETS
+    initial_min: float = -10.0
+    spread_weight: float = 0.01
+
+    def num_raw(self, num_outputs):
+        return 2 * num_outputs
+
+    def init(self, num_outputs):
+        return {
+            "max_log_variance": jnp.full(num_outputs, self.initial_max),
+            "min_log_variance": jnp.full(num_outputs, self.initial_min),
+        }
+
+    def mean(self, raw):
+        return raw[..., : raw.shape[-1] // 2]
+
+    def log_variance(self, params, raw):
+        """The second half of the outputs, clamped softly from above and then from below."""
+        high, low = params["max_log_variance"], params["min_log_variance"]
+        free = raw[..., raw.shape[-1] // 2 :]
+        capped = high - jax.nn.softplus(high - free)
+        return low + jax.nn.softplus(capped - low)
+
+    def log_likelihood(self, params, raw, target):
+        """log N(target; mean, variance), summed over the outputs."""
+        log_variance = self.log_variance(params, raw)
+        error = self.mean(raw) - target
+        terms = error**2 * jnp.exp(-log_variance) + log_variance + jnp.log(2 * jnp.pi)
+        return -0.5 * terms.sum(-1)
+
+    def loss(self, params, raw, target):
+        return -self.log_likelihood(params, raw, target) / target.shape[-1]
+
+    def penalty(self, params):
+        spread = params["max_log_variance"] - params["min_log_variance"]
+        return self.spread_weight * spread.sum()
+
+
+HEADS: dict[str, Head] = {"point": PointHead(), "gaussian": GaussianHead()}
+
+
+def get_head(name: str) -> Head:
+    if name not in HEADS:
+        raise UserError(f"There is no head called '{name}'; choose one of: {', '.join(HEADS)}.")
+    return HEADS[name]

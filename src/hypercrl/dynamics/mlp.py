@@ -1,0 +1,78 @@
+"""The target network: a multi-layer perceptron as a function of one flat weight vector.
+
+A hypernetwork generates the vector; the baselines train it directly. The order is layer by
+layer, each weight matrix [inputs, outputs] in row-major order followed by its bias.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+Layers = tuple[tuple[Float[Array, "inputs outputs"], Float[Array, "outputs"]], ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The shape of an MLP: inputs, hidden layers, outputs."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        return tuple(pairwise(self.sizes))
+
+    @property
+    def num_weights(self) -> int:
+        return sum(n * m + m for n, m in self.shapes)
+
+    @property
+    def num_head_weights(self) -> int:
+        """Weights of the output layer; they are the last ones of the vector."""
+        n, m = self.shapes[-1]
+        return n * m + m
+
+    def unflatten(self, weights: Float[Array, "num_weights"]) -> Layers:
+        start, layers = 0, []
+        for n, m in self.shapes:
+            matrix = weights[start : start + n * m].reshape(n, m)
+            start += n * m
+            layers.append((matrix, weights[start : start + m]))
+            start += m
+        return tuple(layers)
+
+    def init(self, *, key: PRNGKeyArray) -> Float[Array, "num_weights"]:
+        """Xavier-uniform weights and zero biases, for networks that are trained directly."""
+        parts = []
+        for (n, m), k in zip(self.shapes, jax.random.split(key, len(self.shapes)), strict=True):
+            parts += [xavier_uniform(k, n, m).reshape(-1), jnp.zeros(m)]
+        return jnp.concatenate(parts)
+
+    def tensor_sizes(self) -> tuple[int, ...]:
+        """Lengths of the tensors that make up the vector, in order."""
+        return tuple(size for n, m in self.shapes for size in (n * m, m))
+
+    def he_variances(self) -> np.ndarray:
+        """The variance each weight should start with: 2 / fan-in for ReLU, 0 for biases."""
+        parts = []
+        for i, (n, m) in enumerate(self.shapes):
+            gain = 1.0 if i == len(self.shapes) - 1 else 2.0
+            parts += [np.full(n * m, gain / n), np.zeros(m)]
+        return np.concatenate(parts)
+
+
+def apply_mlp(layers: Layers, x: Float[Array, "*N inputs"]) -> Float[Array, "*N outputs"]:
+    """ReLU between layers, none after the last."""
+    for matrix, bias in layers[:-1]:
+        x = jax.nn.relu(x @ matrix + bias)
+    matrix, bias = layers[-1]
+    return x @ matrix + bias
+
+
+def xavier_uniform(key: PRNGKeyArray, fan_in: int, fan_out: int) -> Float[Array, "n m"]:
+    """Glorot and Bengio (2010)."""
+    limit = (6.0 / (fan_in + fan_out)) ** 0.5
+    return jax.random.uniform(key, (fan_in, fan_out), minval=-limit, maxval=limit)

@@ -1,0 +1,237 @@
+"""HyperCRL (Huang et al. 2021): a task-conditioned hypernetwork with an output regulariser.
+
+    L_t   = L_dyn(Θ, e_t) + L_reg(Θ)
+    L_reg = β / (t − 1) Σ_{i<t} ‖H_{Θ_{t−1}}(e_i) − H_Θ(e_i)‖²
+
+The outputs H_{Θ_{t−1}}(e_i) are computed once, when a task starts. With look-ahead (von Oswald
+et al. 2020) L_reg is evaluated at Θ + ΔΘ, where ΔΘ is the step that Adam would take on L_dyn
+alone. The embedding e_t is trained on L_dyn; embeddings of older tasks are frozen.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from hypercrl.data.buffer import sample_rows
+from hypercrl.data.normalizer import Normalizer, fit_normalizer
+from hypercrl.dynamics.fit import clip_by_norm, run_updates
+from hypercrl.dynamics.heads import get_head
+from hypercrl.dynamics.hypernet import Hypernet
+from hypercrl.dynamics.model import Network, dynamics_loss, prepare
+from hypercrl.registry import learners
+from hypercrl.types import Learner, Settings, Spec
+
+
+class HyperState(eqx.Module):
+    """Everything that HyperCRL carries from one call to the next."""
+
+    params: Any  # {"hypernet": Θ, "head": the Gaussian head's bounds}
+    embeddings: Float[Array, "T E"]
+    anchors: Float[Array, "T W"]  # H_{Θ_{t-1}}(e_i); rows of tasks not yet finished are zero
+    optimizer: Any
+    embedding_optimizer: Any
+    normalizers: Normalizer
+    task: Int[Array, ""]
+    spec: Spec = eqx.field(static=True)
+
+
+@learners.register("hypercrl")
+@dataclass(frozen=True)
+class HyperCRL(Learner):
+    """The paper's method. Keeps an embedding and a normaliser per task, and no data."""
+
+    network: Network = Network()
+    hypernet: Hypernet = Hypernet()
+    beta: float = 0.05
+    """Strength of the regulariser."""
+    lookahead: bool = True
+    """Evaluate the regulariser where Adam's next step on the dynamics loss would lead."""
+    learning_rate: float = 1e-4
+    """Adam's step size for the hypernetwork."""
+    embedding_learning_rate: float = 1e-4
+    """Adam's step size for the current task's embedding."""
+    batch_size: int = 100
+    """Transitions in a batch."""
+    max_gradient_norm: float = 5.0
+    """Gradients are scaled down to this norm."""
+
+    @classmethod
+    def configure(cls, settings: Settings):
+        return cls(
+            network=Network.configure(settings),
+            hypernet=Hypernet.configure(settings),
+            beta=settings.beta,
+            lookahead=settings.lookahead,
+            learning_rate=settings.hypernet_learning_rate,
+            embedding_learning_rate=settings.hypernet_learning_rate,
+            batch_size=settings.batch_size,
+        )
+
+    def init(self, spec, num_tasks, *, key):
+        layout = self.network.layout(spec)
+        params = {
+            "hypernet": self.hypernet.generator(layout).init(key=key),
+            "head": get_head(self.network.head).init(spec.encoding.num_outputs),
+        }
+        embeddings = jnp.zeros((num_tasks, self.hypernet.embedding_dim))
+        return HyperState(
+            params=params,
+            embeddings=embeddings,
+            anchors=jnp.zeros((num_tasks, layout.num_weights)),
+            optimizer=self._adam.init(params),
+            embedding_optimizer=self._embedding_adam.init(embeddings[0]),
+            normalizers=Normalizer.identity(spec, num_tasks),
+            task=jnp.array(0, jnp.int32),
+            spec=spec,
+        )
+
+    def start_task(self, state, task, *, key):
+        embedding = jax.random.normal(key, state.embeddings[0].shape)
+        normalizers = state.normalizers.copy(max(task - 1, 0), task)
+        return HyperState(
+            params=state.params,
+            embeddings=state.embeddings.at[task].set(embedding),
+            anchors=_anchors(self, state, jnp.array(task, jnp.int32)),
+            optimizer=self._adam.init(state.params),
+            embedding_optimizer=self._embedding_adam.init(embedding),
+            normalizers=normalizers,
+            task=jnp.array(task, jnp.int32),
+            spec=state.spec,
+        )
+
+    def update(self, state, data, memory, *, num_updates, key):
+        return _session(self, state, data, jnp.array(num_updates, jnp.int32), key)
+
+    def end_task(self, state, data, *, key):
+        return state
+
+    def predict(self, state, task):
+        return _model(self, state, jnp.array(task, jnp.int32))
+
+    def num_parameters(self, state):
+        return sum(x.size for x in jax.tree.leaves((state.params, state.embeddings)))
+
+    def bytes_per_task(self, state):
+        return state.embeddings[0].nbytes + state.normalizers.bytes_per_task
+
+    def embeddings(self, state):
+        return state.embeddings
+
+    @property
+    def _adam(self):
+        return optax.adam(self.learning_rate)
+
+    @property
+    def _embedding_adam(self):
+        return optax.adam(self.embedding_learning_rate)
+
+    def loss(self, params, embeddings, task, inputs, targets, spec):
+        """L_dyn of the current task on one batch."""
+        layout = self.network.layout(spec)
+        generate = self.hypernet.generator(layout).generate
+        weights = generate(params["hypernet"], embeddings[task][None])[0]
+        return dynamics_loss(self.network, layout, weights, params["head"], inputs, targets)
+
+    def regulariser(self, params, embeddings, anchors, task, spec):
+        """L_reg, times the batch size because L_dyn is summed over the batch."""
+        generate = self.hypernet.generator(self.network.layout(spec)).generate
+        return self._distance(generate(params["hypernet"], embeddings), anchors, task)
+
+    def joint_loss(self, params, embeddings, anchors, task, inputs, targets, spec):
+        """L_dyn + L_reg from one pass over Θ."""
+        layout = self.network.layout(spec)
+        weights = self.hypernet.generator(layout).generate(params["hypernet"], embeddings)
+        fit = dynamics_loss(self.network, layout, weights[task], params["head"], inputs, targets)
+        penalty = self._distance(weights, anchors, task)
+        return fit + penalty, (fit, penalty)
+
+    def _distance(self, weights, anchors, task):
+        is_old = (jnp.arange(len(weights)) < task)[:, None]
+        squared = jnp.where(is_old, (weights - anchors) ** 2, 0.0).sum()
+        return self.batch_size * self.beta / jnp.maximum(task, 1) * squared
+
+
+@eqx.filter_jit
+def _anchors(learner: HyperCRL, state: HyperState, task):
+    """Outputs of the current hypernetwork for all tasks before `task`."""
+    layout = learner.network.layout(state.spec)
+    generate = learner.hypernet.generator(layout).generate
+    outputs = generate(state.params["hypernet"], state.embeddings)
+    return jnp.where((jnp.arange(len(outputs)) < task)[:, None], outputs, 0.0)
+
+
+@eqx.filter_jit
+def _model(learner: HyperCRL, state: HyperState, task):
+    layout = learner.network.layout(state.spec)
+    generate = learner.hypernet.generator(layout).generate
+    weights = generate(state.params["hypernet"], state.embeddings[task][None])[0]
+    return learner.network.model(state.spec, weights, state.normalizers.select(task))
+
+
+@eqx.filter_jit
+def _session(learner: HyperCRL, state: HyperState, data, num_updates, key):
+    """S updates of Θ and e_t on the current task's data."""
+    spec, task = state.spec, state.task
+    normalizer = fit_normalizer(spec, data, learner.network.scale_targets)
+    inputs, targets = prepare(spec, normalizer, *data[:3])
+
+    def step(carry, key):
+        params, embeddings, optimizer, embedding_optimizer = carry
+        rows = sample_rows(key, data.count, learner.batch_size)
+        batch = (inputs[rows], targets[rows])
+        gradients, (fit, penalty) = _gradients(learner, state, carry, batch)
+        gradients = clip_by_norm(gradients, learner.max_gradient_norm)
+        updates, optimizer = learner._adam.update(gradients[0], optimizer)
+        shift, embedding_optimizer = learner._embedding_adam.update(
+            gradients[1][task], embedding_optimizer
+        )
+        params = optax.apply_updates(params, updates)
+        embeddings = embeddings.at[task].add(shift)
+        info = {"loss": fit / learner.batch_size, "regulariser": penalty / learner.batch_size}
+        return (params, embeddings, optimizer, embedding_optimizer), info
+
+    carry = (state.params, state.embeddings, state.optimizer, state.embedding_optimizer)
+    carry, info = run_updates(step, carry, num_updates, key)
+    params, embeddings, optimizer, embedding_optimizer = carry
+    normalizers = state.normalizers.replace(task, normalizer)
+    new = HyperState(
+        params,
+        embeddings,
+        state.anchors,
+        optimizer,
+        embedding_optimizer,
+        normalizers,
+        task,
+        spec,
+    )
+    return new, info
+
+
+def _gradients(learner: HyperCRL, state: HyperState, carry, batch):
+    """Gradients of L_t in Θ and of L_dyn in e_t (rows of older embeddings are not used)."""
+    params, embeddings, optimizer, _ = carry
+    if not learner.lookahead:
+        gradient = jax.grad(learner.joint_loss, argnums=(0, 1), has_aux=True)
+        return gradient(params, embeddings, state.anchors, state.task, *batch, state.spec)
+
+    value_and_gradient = jax.value_and_grad(learner.loss, argnums=(0, 1))
+    fit, (gradient, embedding_gradient) = value_and_gradient(
+        params, embeddings, state.task, *batch, state.spec
+    )
+    ahead = lookahead_point(learner, params, gradient, optimizer)
+    penalty, slope = jax.value_and_grad(learner.regulariser)(
+        ahead, embeddings, state.anchors, state.task, state.spec
+    )
+    total = jax.tree.map(jnp.add, gradient, slope)
+    return (total, embedding_gradient), (fit, penalty)
+
+
+def lookahead_point(learner: HyperCRL, params, gradient, optimizer):
+    """Θ + ΔΘ, with ΔΘ Adam's step on L_dyn alone; no gradient flows through the step."""
+    step, _ = learner._adam.update(gradient, optimizer)
+    return jax.lax.stop_gradient(optax.apply_updates(params, step))
