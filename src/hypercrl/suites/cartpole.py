@@ -1,0 +1,151 @@
+"""Swing-up of a cart-pole whose pole has another length in each task.
+
+The smallest suite with a real continual problem: the pole is a uniform rod of fixed mass per
+metre, so its length changes both how fast it falls and how hard it pulls back on the cart. A
+model of one length mistimes the swing of another.
+
+State (x, θ, ẋ, θ̇) in metres and radians with θ = 0 upright; action in [-1, 1], scaled to a
+force on the cart. Reward exp(-d² / l²) - 0.01 a² with d the distance of the pole's tip to its
+place upright above the middle of the rail and l the pole's length.
+"""
+
+import functools
+from pathlib import Path
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jaxtyping import Array, Float
+
+from hypercrl.dynamics.encoding import Angle, Difference, Encoding
+from hypercrl.errors import UserError
+from hypercrl.registry import suites
+from hypercrl.simulation.env import MujocoEnv
+from hypercrl.simulation.rendering import Camera
+from hypercrl.types import Settings, Spec, Suite, Task
+
+MODEL_FILE = Path(__file__).with_suffix(".xml")
+
+LENGTHS = (0.6, 0.8, 0.4, 1.0, 1.2, 0.5, 1.4, 0.7, 1.1, 0.3)  # m, in the order of the tasks
+LENGTH_RANGE = (0.3, 1.5)  # m, of the tasks after those: uniform, in whole centimetres
+LENGTH_SEED = 2021
+
+POLE_MASS_PER_METRE = 0.8  # kg/m; the cart weighs 0.5 kg, so the longest pole outweighs it
+PHYSICS_STEPS = 5  # of 0.01 s each: control at 20 Hz
+START_NOISE = 0.05  # standard deviation of x, θ, ẋ, θ̇ around hanging at rest
+ACTION_COST = 0.01
+
+SPEC = Spec(
+    state_dim=4,
+    action_dim=1,
+    action_low=(-1.0,),
+    action_high=(1.0,),
+    episode_length=100,
+    encoding=Encoding((Difference(1), Angle(1), Difference(2))),
+)
+
+LAPTOP = Settings(
+    random_episodes=5,
+    steps_per_task=2_000,
+    update_every=100,
+    updates=500,
+    hidden=(100, 100),
+    scale_targets=True,
+    hypernet_hidden=(20, 20),
+    hypernet_learning_rate=1e-3,
+    chunk_size=400,
+    lookahead=False,
+    planner="icem",
+    planning={
+        "horizon": 25,
+        "num_samples": 128,
+        "num_iterations": 3,
+        "num_elites": 16,
+        "num_kept": 5,
+        "noise_beta": 2.5,
+        "momentum": 0.1,
+        "init_std": 1.0,
+    },
+)
+
+PAPER = Settings(
+    random_episodes=10,
+    steps_per_task=4_000,
+    update_every=200,
+    updates=2_000,
+    planning={
+        "horizon": 25,
+        "num_samples": 500,
+        "num_elites": 40,
+        "num_iterations": 5,
+        "init_std": 1.0,
+    },
+)
+
+
+class TipReward(eqx.Module):
+    """How near the tip of a pole of `length` is to its upright place, less the effort."""
+
+    length: Float[Array, ""]
+
+    def __call__(self, state, action, next_state):
+        x, angle = next_state[0], next_state[1]
+        sideways = x + self.length * jnp.sin(angle)
+        below = self.length * (1.0 - jnp.cos(angle))
+        squared = (sideways**2 + below**2) / self.length**2
+        return jnp.exp(-squared) - ACTION_COST * jnp.sum(action**2)
+
+
+class CartpoleEnv(MujocoEnv):
+    """One cart with a pole of `length` metres that starts hanging."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 20}
+
+    def __init__(self, length: float, reward: TipReward, render_mode: str | None = None):
+        camera = Camera(lookat=(0.0, 0.0, 0.0), distance=4.6, azimuth=90.0, elevation=-8.0)
+        super().__init__(_build(length), SPEC, reward, camera, render_mode)
+
+    def place(self, rng: np.random.Generator) -> None:
+        noise = START_NOISE * rng.standard_normal(4)
+        self.data.qpos[:] = np.array([0.0, np.pi]) + noise[:2]
+        self.data.qvel[:] = noise[2:]
+
+    def observe(self) -> np.ndarray:
+        return np.concatenate([self.data.qpos, self.data.qvel])
+
+    def advance(self, action: np.ndarray) -> None:
+        self.data.ctrl[:] = action
+        mujoco.mj_step(self.model, self.data, nstep=PHYSICS_STEPS)
+
+
+@suites.register("cartpole")
+def cartpole(num_tasks: int = 5) -> Suite:
+    """The first `num_tasks` lengths, any number of them."""
+    if num_tasks < 1:
+        raise UserError(f"The suite 'cartpole' needs at least 1 task and not {num_tasks}.")
+    tasks = tuple(_task(length) for length in _lengths(num_tasks))
+    return Suite("cartpole", SPEC, tasks, {"laptop": LAPTOP, "paper": PAPER})
+
+
+def _task(length: float) -> Task:
+    reward = TipReward(jnp.asarray(length, jnp.float32))
+    return Task(f"{length:g} m", functools.partial(CartpoleEnv, length, reward), reward)
+
+
+def _lengths(num_tasks: int) -> tuple[float, ...]:
+    # One stream drawn in order: the lengths of a long sequence begin with those of a short one.
+    rng = np.random.default_rng(LENGTH_SEED)
+    drawn = rng.uniform(*LENGTH_RANGE, max(0, num_tasks - len(LENGTHS)))
+    return (LENGTHS + tuple(round(float(length), 2) for length in drawn))[:num_tasks]
+
+
+def _build(length: float) -> mujoco.MjModel:
+    model = mujoco.MjSpec.from_file(str(MODEL_FILE))
+    pole = model.geom("pole")
+    pole.fromto = [0, 0, 0, 0, 0, length]
+    pole.mass = POLE_MASS_PER_METRE * length
+    model.site("tip").pos = [0, 0, length]
+    model.site("goal").pos = [0, -0.12, length]
+    return model.compile()
