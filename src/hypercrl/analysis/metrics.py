@@ -153,12 +153,12 @@ def worst_case(run: Run, scale: Float[np.ndarray, "T"]) -> list[Ratio]:
 
 def learning_curve(run: Run, task: int) -> tuple[list[int], list[float]]:
     """Steps within a task and the return on it: evaluations, or episodes where there are none."""
-    points = {e.step: e.mean for e in run.evaluations if e.task == task == e.after}
+    own = [e for e in run.evaluations if e.task == task]
+    points = {e.step: e.mean for e in own if e.after == task}
     if len(points) < 2:
         points = {e.step: e.total for e in run.episodes if e.task == task and not e.random}
-    else:
-        before = (e.mean for e in run.evaluations if e.task == task and e.phase == "zero_shot")
-        points |= dict.fromkeys([0], next(before, points[min(points)]))
+    elif before := [e.mean for e in own if e.phase == "zero_shot"]:
+        points[0] = before[-1]
     steps = sorted(points)
     return steps, [points[step] for step in steps]
 
