@@ -53,9 +53,9 @@ class MujocoEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.observation_space = gymnasium.spaces.Box(
             -np.inf, np.inf, (spec.state_dim,), np.float32
         )
-        self.action_space = gymnasium.spaces.Box(
-            np.asarray(spec.action_low, np.float32), np.asarray(spec.action_high, np.float32)
-        )
+        self._action_low = np.asarray(spec.action_low, np.float32)
+        self._action_high = np.asarray(spec.action_high, np.float32)
+        self.action_space = gymnasium.spaces.Box(self._action_low, self._action_high)
         self._num_steps = 0
         self._observation = np.zeros(spec.state_dim, np.float32)
 
@@ -81,9 +81,7 @@ class MujocoEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return self._observation.copy(), {}
 
     def step(self, action):
-        action = np.clip(
-            np.asarray(action, np.float32), self.action_space.low, self.action_space.high
-        )
+        action = np.clip(np.asarray(action, np.float32), self._action_low, self._action_high)
         before = self._observation
         self.advance(action)
         self._observation = self._read()

@@ -1,0 +1,108 @@
+"""Blocks on a table in front of the arm: what the pusher and the sliding suite share.
+
+The tool moves in the plane at a fixed height; a block is seen as the positions of its four
+corners; the reward measures how far they are from where they should be.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jaxtyping import Array, Float
+
+from hypercrl.simulation.env import MujocoEnv
+from hypercrl.simulation.panda import Mount, Panda, add_panda
+from hypercrl.simulation.rendering import Camera
+from hypercrl.types import Reward, Spec
+
+TABLE_HEIGHT = 0.8  # m
+# Rear left, rear right, front left, front right as the arm sees them reversed in y: the order
+# in which a state lists the corners of a block, in units of its half width.
+CORNERS = ((-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0))
+
+_FRAME_WIDTH = 0.004  # m, of the lines that draw a goal
+_FRAME_COLOUR = (0.91, 0.22, 0.18, 0.55)
+_FILL_COLOUR = (0.91, 0.22, 0.18, 0.12)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where the tool may be sent, in metres; the arm reaches all of it with the tool upright."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+
+def square(centre: tuple[float, float], half: float) -> tuple[tuple[float, float], ...]:
+    """The corners of an upright square block."""
+    return tuple((centre[0] + half * x, centre[1] + half * y) for x, y in CORNERS)
+
+
+def corner_reward(
+    corners: Float[Array, "8"],
+    goal: Sequence[tuple[float, float]],
+    action: Float[Array, "2"],
+    effort: float,
+) -> Float[Array, ""]:
+    """Σ_i (1 − tanh(10 ‖x_i − g_i‖)) − effort ‖a‖ (Section V-A)."""
+    distances = jnp.linalg.norm(corners.reshape(4, 2) - jnp.asarray(goal), axis=-1)
+    return jnp.sum(1.0 - jnp.tanh(10.0 * distances)) - effort * jnp.linalg.norm(action)
+
+
+def load_scene(path: Path, goal: Sequence[tuple[float, float]]) -> mujoco.MjSpec:
+    """A suite's objects on the table, with its goal drawn as a translucent frame."""
+    scene = mujoco.MjSpec.from_file(str(path))
+    low, high = np.min(goal, axis=0), np.max(goal, axis=0)
+    centre, half = (low + high) / 2, (high - low) / 2
+    fill = scene.worldbody.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_BOX, pos=[*centre, TABLE_HEIGHT], size=[*half, 0.0005]
+    )
+    fill.rgba, fill.contype, fill.conaffinity, fill.group = _FILL_COLOUR, 0, 0, 1
+    for axis in range(2):
+        for sign in (-1.0, 1.0):
+            position, size = centre.copy(), half + _FRAME_WIDTH
+            position[axis] += sign * (half[axis] + _FRAME_WIDTH / 2)
+            size[axis] = _FRAME_WIDTH / 2
+            edge = scene.worldbody.add_geom(
+                type=mujoco.mjtGeom.mjGEOM_BOX, pos=[*position, TABLE_HEIGHT], size=[*size, 0.002]
+            )
+            edge.rgba, edge.contype, edge.conaffinity, edge.group = _FRAME_COLOUR, 0, 0, 1
+    return scene
+
+
+class TabletopEnv(MujocoEnv):
+    """A task of the arm in position mode; subclasses say what the state is."""
+
+    def __init__(
+        self,
+        scene: mujoco.MjSpec,
+        spec: Spec,
+        reward: Reward,
+        camera: Camera,
+        mount: Mount,
+        workspace: Workspace,
+        render_mode: str | None,
+    ):
+        add_panda(scene, mount)
+        super().__init__(scene.compile(), spec, reward, camera, render_mode)
+        self.arm = Panda(self.model, self.data, mount)
+        self._low, self._high = np.array([workspace.x, workspace.y]).T
+
+    def place(self, rng: np.random.Generator) -> None:
+        # The paper starts every episode from the same pose; blocks are where the scene has them.
+        self.arm.place()
+
+    def advance(self, action: np.ndarray) -> None:
+        self.arm.push(action, self._low, self._high)
+
+    def tool_offset(self, block: str) -> Float[np.ndarray, "2"]:
+        """Where the tool is as seen from a block's centre, along the world's axes."""
+        return self.arm.tool_position[:2] - self.data.body(block).xpos[:2]
+
+    def corners(self, block: str, half: float) -> Float[np.ndarray, "8"]:
+        body = self.data.body(block)
+        axes = body.xmat.reshape(3, 3)[:2, :2]
+        return (body.xpos[:2] + half * np.array(CORNERS) @ axes.T).ravel()
