@@ -29,13 +29,17 @@ from hypercrl.types import Settings, Spec, Suite, Task
 MODEL_FILE = Path(__file__).with_suffix(".xml")
 
 LENGTHS = (0.6, 0.8, 0.4, 1.0, 1.2, 0.5, 1.4, 0.7, 1.1, 0.3)  # m, in the order of the tasks
-LENGTH_RANGE = (0.3, 1.5)  # m, of the tasks after those: uniform, in whole centimetres
-LENGTH_SEED = 2021
+# Longer sequences go on with the other multiples of 5 cm in this range, in an order drawn once.
+LENGTH_RANGE = (0.3, 1.5)  # m
+LENGTH_STEP = 0.05  # m
+LENGTH_SEED = 0
 
 POLE_MASS_PER_METRE = 0.8  # kg/m; the cart weighs 0.5 kg, so the longest pole outweighs it
 PHYSICS_STEPS = 5  # of 0.01 s each: control at 20 Hz
 START_NOISE = 0.05  # standard deviation of x, θ, ẋ, θ̇ around hanging at rest
 ACTION_COST = 0.01
+HOLD_STEPS = 20  # 1 s
+HOLD_COSINE = 0.9  # 26° from upright
 
 SPEC = Spec(
     state_dim=4,
@@ -104,7 +108,7 @@ class CartpoleEnv(MujocoEnv):
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 20}
 
     def __init__(self, length: float, reward: TipReward, render_mode: str | None = None):
-        camera = Camera(lookat=(0.0, 0.0, 0.0), distance=4.6, azimuth=90.0, elevation=-8.0)
+        camera = Camera(lookat=(0.0, 0.0, 0.0), distance=4.6, azimuth=80.0, elevation=-12.0)
         super().__init__(_build(length), SPEC, reward, camera, render_mode)
 
     def place(self, rng: np.random.Generator) -> None:
@@ -122,11 +126,19 @@ class CartpoleEnv(MujocoEnv):
 
 @suites.register("cartpole")
 def cartpole(num_tasks: int = 5) -> Suite:
-    """The first `num_tasks` lengths, any number of them."""
-    if num_tasks < 1:
-        raise UserError(f"The suite 'cartpole' needs at least 1 task and not {num_tasks}.")
-    tasks = tuple(_task(length) for length in _lengths(num_tasks))
-    return Suite("cartpole", SPEC, tasks, {"laptop": LAPTOP, "paper": PAPER})
+    """The first `num_tasks` lengths, at most 25."""
+    lengths = _lengths()
+    if not 1 <= num_tasks <= len(lengths):
+        raise UserError(
+            f"The suite 'cartpole' has 1 to {len(lengths)} tasks and cannot make {num_tasks}."
+        )
+    tasks = tuple(_task(length) for length in lengths[:num_tasks])
+    return Suite("cartpole", SPEC, tasks, {"laptop": LAPTOP, "paper": PAPER}, held_upright)
+
+
+def held_upright(states: Float[np.ndarray, "H S"]) -> bool:
+    """Whether the pole stood above the cart throughout the last second."""
+    return bool((np.cos(np.asarray(states)[-HOLD_STEPS:, 1]) > HOLD_COSINE).all())
 
 
 def _task(length: float) -> Task:
@@ -134,18 +146,18 @@ def _task(length: float) -> Task:
     return Task(f"{length:g} m", functools.partial(CartpoleEnv, length, reward), reward)
 
 
-def _lengths(num_tasks: int) -> tuple[float, ...]:
-    # One stream drawn in order: the lengths of a long sequence begin with those of a short one.
-    rng = np.random.default_rng(LENGTH_SEED)
-    drawn = rng.uniform(*LENGTH_RANGE, max(0, num_tasks - len(LENGTHS)))
-    return (LENGTHS + tuple(round(float(length), 2) for length in drawn))[:num_tasks]
+def _lengths() -> list[float]:
+    low, high = LENGTH_RANGE
+    grid = np.arange(round(low / LENGTH_STEP), round(high / LENGTH_STEP) + 1) * LENGTH_STEP
+    others = [length for length in grid.round(2).tolist() if length not in LENGTHS]
+    return [*LENGTHS, *np.random.default_rng(LENGTH_SEED).permutation(others).tolist()]
 
 
 def _build(length: float) -> mujoco.MjModel:
     model = mujoco.MjSpec.from_file(str(MODEL_FILE))
     pole = model.geom("pole")
-    pole.fromto = [0, 0, 0, 0, 0, length]
+    pole.fromto[5] = length
     pole.mass = POLE_MASS_PER_METRE * length
     model.site("tip").pos = [0, 0, length]
-    model.site("goal").pos = [0, -0.12, length]
+    model.site("goal").fromto[5] = length
     return model.compile()
