@@ -1,1 +1,46 @@
-"""Continual model-based reinforcement learning with hypernetworks."""
+"""Continual model-based reinforcement learning with hypernetworks.
+
+    import hypercrl
+
+    run = hypercrl.train("cartpole", "hypercrl", seed=0)
+    action = hypercrl.load(run).act(observation, task=0)
+
+Names are imported when they are first used, so that `import hypercrl` and `hypercrl --help`
+load neither JAX nor MuJoCo.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from hypercrl.registry import learners, planners, suites
+
+if TYPE_CHECKING:
+    from hypercrl.controller import Controller, load
+    from hypercrl.custom import register_suite, suite_from_envs
+    from hypercrl.training import train
+
+__all__ = [
+    "Controller",
+    "learners",
+    "load",
+    "planners",
+    "register_suite",
+    "suite_from_envs",
+    "suites",
+    "train",
+]
+
+_HOMES = {
+    "Controller": "hypercrl.controller",
+    "load": "hypercrl.controller",
+    "register_suite": "hypercrl.custom",
+    "suite_from_envs": "hypercrl.custom",
+    "train": "hypercrl.training",
+}
+
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hypercrl' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -193,6 +193,8 @@ class Plan(NamedTuple):
 class Planner(abc.ABC):
     """Model-predictive control: a frozen dataclass of hyperparameters."""
 
+    horizon: int  # control steps looked ahead
+
     @classmethod
     def configure(cls, settings: Mapping[str, Any]) -> Self:
         """The planner with a suite's settings; keys that are not its own are ignored."""

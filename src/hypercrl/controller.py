@@ -1,0 +1,77 @@
+"""A learned controller: the last checkpoint of a run, ready to act.
+
+controller = hypercrl.load("runs/pusher-hypercrl-s0")
+action = controller.act(observation, task=0)
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from hypercrl.errors import UserError
+from hypercrl.experiment import checkpoint, streams
+from hypercrl.experiment.config import RunConfig
+from hypercrl.experiment.store import read_config
+from hypercrl.types import Model
+
+
+class Controller:
+    """Plans with the models that a run has learnt."""
+
+    def __init__(self, config: RunConfig, folder: Path):
+        self.config = config
+        self.suite = config.build_suite()
+        path = checkpoint.latest(folder / "checkpoint.safetensors")
+        if path is None:
+            raise UserError(f"{folder} has no checkpoint yet; train it first.")
+        arrays, info = checkpoint.load(path)
+        # A task counts as learnt once it has had a training session.
+        self.num_learnt = info["task"] + (1 if info["block"] > 0 else 0)
+        template = config.learner.init(
+            self.suite.spec, config.num_tasks, key=streams.key(config.seed, "init")
+        )
+        self._state = checkpoint.unflatten(template, arrays, "learner")
+        self._models: dict[int, Model] = {}
+        self._task: int | None = None
+        self._plan_state = None
+        self._num_actions = 0
+
+    def reset(self) -> None:
+        """Forget the plan under way, as at the start of an episode."""
+        self._task = None
+
+    def model(self, task: int) -> Model:
+        """The dynamics model of one task."""
+        if not 0 <= task < self.num_learnt:
+            raise UserError(
+                f"Task {task} has not been learnt; this run knows tasks 0 to {self.num_learnt - 1}."
+            )
+        if task not in self._models:
+            self._models[task] = self.config.learner.predict(self._state, task)
+        return self._models[task]
+
+    def act(self, observation: np.ndarray, task: int) -> np.ndarray:
+        """The next action [A] for an observation [S], within the action bounds."""
+        spec = self.suite.spec
+        observation = np.asarray(observation, np.float32)
+        if observation.shape != (spec.state_dim,) or not np.all(np.isfinite(observation)):
+            raise UserError(f"An observation must be {spec.state_dim} finite numbers.")
+        model = self.model(task)
+        if task != self._task:
+            self._task, self._plan_state = task, self.config.planner.init(spec)
+        plan = self.config.planner.plan(
+            self._plan_state,
+            model,
+            self.suite.tasks[task].reward,
+            observation,  # pyright: ignore[reportArgumentType]
+            key=streams.key(self.config.seed, "act", self._num_actions),
+        )
+        self._plan_state = plan.state
+        self._num_actions += 1
+        return np.clip(np.asarray(plan.action), spec.action_low, spec.action_high)
+
+
+def load(run: str | Path) -> Controller:
+    """The controller of a run's folder."""
+    folder = Path(run)
+    return Controller(RunConfig.from_json(read_config(folder)), folder)

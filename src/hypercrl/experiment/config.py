@@ -1,0 +1,177 @@
+"""The resolved configuration of a run: what `config.json` holds and the command line changes."""
+
+import dataclasses
+import importlib.metadata
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+from hypercrl.errors import UserError
+from hypercrl.registry import learners, planners, suites
+from hypercrl.types import Learner, Planner, Settings, Suite
+
+RECORDED_PACKAGES = ("hypercrl", "jax", "equinox", "optax", "mujoco", "gymnasium", "numpy")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Algorithm 1's counts. The paper's letters are in brackets."""
+
+    random_episodes: int
+    """Episodes of random actions before planning starts [P]."""
+    steps_per_task: int
+    """Planned control steps in a task [M × K]."""
+    update_every: int
+    """Control steps between training sessions [K]."""
+    updates: int
+    """Gradient steps in a session [S]."""
+    continuing: bool = False
+    """Never reset the environment within a task once planning has started."""
+    eval_episodes: int = 10
+    """Test episodes of each task seen, at the end of every task."""
+    eval_every: int = 0
+    """Control steps between test episodes during a task; 0 tests at task ends only."""
+    curve_episodes: int = 1
+    """Test episodes of each task seen, during a task."""
+    zero_shot: bool = True
+    """Also test a task before anything has been learnt on it."""
+
+    def __post_init__(self):
+        positive = ("steps_per_task", "update_every", "eval_episodes", "curve_episodes")
+        for name in positive:
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        for name in ("random_episodes", "updates", "eval_every"):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name} cannot be negative ({getattr(self, name)}).")
+        if self.steps_per_task % self.update_every:
+            raise UserError(
+                f"steps_per_task ({self.steps_per_task}) must be a multiple of update_every "
+                f"({self.update_every})."
+            )
+        if self.eval_every % self.update_every:
+            raise UserError(
+                f"eval_every ({self.eval_every}) must be a multiple of update_every "
+                f"({self.update_every})."
+            )
+
+    @classmethod
+    def configure(cls, settings: Settings) -> "Schedule":
+        return cls(
+            random_episodes=settings.random_episodes,
+            steps_per_task=settings.steps_per_task,
+            update_every=settings.update_every,
+            updates=settings.updates,
+            eval_episodes=settings.eval_episodes,
+            eval_every=settings.eval_every,
+        )
+
+    @property
+    def blocks(self) -> int:
+        """Training sessions after the one on random data [M]."""
+        return self.steps_per_task // self.update_every
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: a suite, a method, a planner and a seed, with everything they need."""
+
+    suite: str
+    method: str
+    preset: str
+    num_tasks: int
+    seed: int
+    schedule: Schedule
+    learner: Learner
+    planner: Planner
+
+    def build_suite(self) -> Suite:
+        return build_suite(self.suite, self.num_tasks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `config.json`; everything that decides the run's numbers."""
+        suite = self.build_suite()
+        return {
+            "suite": self.suite,
+            "method": self.method,
+            "seed": self.seed,
+            "preset": self.preset,
+            "num_tasks": self.num_tasks,
+            "planner": planners.name_of(type(self.planner)),
+            "tasks": [task.name for task in suite.tasks],
+            "state_dim": suite.spec.state_dim,
+            "action_dim": suite.spec.action_dim,
+            "schedule": dataclasses.asdict(self.schedule),
+            "learner": dataclasses.asdict(self.learner),  # pyright: ignore[reportArgumentType]
+            "planning": dataclasses.asdict(self.planner),  # pyright: ignore[reportArgumentType]
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "RunConfig":
+        """The inverse of `to_json`."""
+        return cls(
+            suite=data["suite"],
+            method=data["method"],
+            preset=data["preset"],
+            num_tasks=data["num_tasks"],
+            seed=data["seed"],
+            schedule=_restore(Schedule, data["schedule"]),
+            learner=_restore(learners.get(data["method"]), data["learner"]),
+            planner=_restore(planners.get(data["planner"]), data["planning"]),
+        )
+
+
+def build_suite(name: str, num_tasks: int | None = None) -> Suite:
+    """A registered suite, with its own number of tasks unless another is asked for."""
+    factory = suites.get(name)
+    return factory() if num_tasks is None else factory(num_tasks)
+
+
+def resolve(
+    suite: str,
+    method: str,
+    *,
+    preset: str | None = None,
+    planner: str | None = None,
+    num_tasks: int | None = None,
+    seed: int = 0,
+) -> RunConfig:
+    """A suite's settings for a method: the starting point that flags then change."""
+    built = build_suite(suite, num_tasks)
+    preset = preset or next(iter(built.presets))
+    if preset not in built.presets:
+        known = ", ".join(built.presets)
+        raise UserError(f"The suite '{suite}' has no preset '{preset}'; choose one of: {known}.")
+    settings = built.presets[preset]
+    return RunConfig(
+        suite=suite,
+        method=method,
+        preset=preset,
+        num_tasks=len(built.tasks),
+        seed=seed,
+        schedule=Schedule.configure(settings),
+        learner=learners.get(method).configure(settings),
+        planner=planners.get(planner or settings.planner).configure(settings.planning),
+    )
+
+
+def versions() -> dict[str, str]:
+    """What the run was made with."""
+    found = {name: importlib.metadata.version(name) for name in RECORDED_PACKAGES}
+    return {"python": platform.python_version(), **found}
+
+
+def _restore(cls: Any, data: dict[str, Any]) -> Any:
+    """Rebuild a frozen dataclass, nested ones included, from its `asdict`."""
+    defaults = {f.name: f.type for f in dataclasses.fields(cls)}
+    values = {}
+    for name, value in data.items():
+        if name not in defaults:
+            raise UserError(f"The stored configuration has an unknown setting '{name}'.")
+        nested = defaults[name]
+        if dataclasses.is_dataclass(nested) and isinstance(value, dict):
+            value = _restore(nested, value)
+        elif isinstance(value, list):
+            value = tuple(value)
+        values[name] = value
+    return cls(**values)
