@@ -94,15 +94,26 @@ class Panda:
         self.tool_position = data.site_xpos[self._tool]
         self.tool_quaternion = data.xquat[model.body("panda_hand").id]
         self._tool_matrix = data.site_xmat[self._tool].reshape(3, 3)
-        self._jacobian = np.zeros((6, model.nv))
-        self._weighted = np.zeros((6, model.nv))  # rows of J M⁻¹
-        self._posture_pull = np.zeros(model.nv)
-        self._posture_torque = np.zeros(model.nv)
-        self._error = np.zeros(6)
-        self._rotation = np.zeros(3)
-        self._damping = _INERTIA_DAMPING * np.eye(6)
+        self._kp, self._kd = self.gains.kp, 2 * math.sqrt(self.gains.kp)
+        self._kp_posture = self.gains.kp_posture
+        self._kd_posture = 2 * math.sqrt(self.gains.kp_posture)
+        self._velocity, self._bias = data.qvel, data.qfrc_bias
+        self._allocate(model.nv)
         self.start = self._solve_start()
         self.posture = self.start
+
+    def _allocate(self, nv: int) -> None:
+        self._jacobian = np.zeros((6, nv))
+        self._linear, self._angular = self._jacobian[:3], self._jacobian[3:]
+        self._weighted = np.zeros((6, nv))  # rows of J M⁻¹
+        self._mobility = np.zeros((6, 6))  # J M⁻¹ Jᵀ
+        self._decoupled = np.zeros((6, 6))
+        self._blocks = np.kron(np.eye(2), np.ones((3, 3)))
+        self._damping = _INERTIA_DAMPING * np.eye(6)
+        self._posture_pull = np.zeros(nv)
+        self._posture_torque = np.zeros(nv)
+        self._wrench, self._correction = np.zeros(6), np.zeros(6)
+        self._error, self._rotation = np.zeros(6), np.zeros(3)
 
     @property
     def joints(self) -> Float[np.ndarray, "7"]:
@@ -169,24 +180,25 @@ class Panda:
         mujoco.mj_kinematics(self.model, self.data)
 
     def _set_torque(self, position, quaternion) -> None:
-        gains, data, jacobian = self.gains, self.data, self._jacobian
-        mujoco.mj_jacSite(self.model, data, jacobian[:3], jacobian[3:], self._tool)
-        mujoco.mj_solveM(self.model, data, self._weighted, jacobian)
-        inverse_inertia = jacobian @ self._weighted.T + self._damping
+        model, data, jacobian = self.model, self.data, self._jacobian
+        mujoco.mj_jacSite(model, data, self._linear, self._angular, self._tool)
+        mujoco.mj_solveM(model, data, self._weighted, jacobian)
+        np.dot(jacobian, self._weighted.T, out=self._mobility)
+        self._mobility += self._damping
+        np.multiply(self._mobility, self._blocks, out=self._decoupled)
         self._measure_error(position, quaternion)
-        pull = gains.kp * self._error - 2 * math.sqrt(gains.kp) * (jacobian @ data.qvel)
+        pull = self._kp * self._error - self._kd * (jacobian @ self._velocity)
+        _solve(self._wrench, self._decoupled, pull)
         self._posture_pull[self._joints] = (
-            gains.kp_posture * (self.posture - self._q)
-            - 2 * math.sqrt(gains.kp_posture) * data.qvel[self._joints]
+            self._kp_posture * (self.posture - self._q)
+            - self._kd_posture * self._velocity[self._joints]
         )
-        mujoco.mj_mulM(self.model, data, self._posture_torque, self._posture_pull)
         # Nᵀ M q̈ = M q̈ − Jᵀ Λ J q̈: what the posture would do to the tool is taken back.
-        wrench = -np.linalg.solve(inverse_inertia, jacobian @ self._posture_pull)
-        wrench[:3] += np.linalg.solve(inverse_inertia[:3, :3], pull[:3])
-        wrench[3:] += np.linalg.solve(inverse_inertia[3:, 3:], pull[3:])
-        torque = wrench @ jacobian
+        mujoco.mj_mulM(model, data, self._posture_torque, self._posture_pull)
+        _solve(self._correction, self._mobility, jacobian @ self._posture_pull)
+        torque = (self._wrench - self._correction) @ jacobian
         torque += self._posture_torque
-        torque += data.qfrc_bias
+        torque += self._bias
         self._torque[:] = torque[self._joints]
 
     def _measure_error(self, position, quaternion) -> None:
@@ -201,6 +213,12 @@ class Panda:
         return solve_joints(
             self.model, copy, self.mount.tool_position, self.mount.tool_quaternion, posture
         )
+
+
+def _solve(result, matrix, vector) -> None:
+    """Solve a small positive definite system; MuJoCo's Cholesky spares NumPy's overhead."""
+    mujoco.mju_cholFactor(matrix, 0.0)
+    mujoco.mju_cholSolve(result, matrix, vector)
 
 
 def solve_joints(
