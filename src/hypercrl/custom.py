@@ -1,0 +1,202 @@
+"""A suite of one's own: a list of Gymnasium environments and one JAX reward function.
+
+    suite = suite_from_envs("pendulum", [("Pendulum-v1", {"g": g}) for g in (10, 5)], reward)
+    register_suite(suite)
+
+Everything that can be wrong with them is looked for here, before a run starts, and told in one
+sentence. `examples/pendulum_suite.py` is a complete suite.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+
+from hypercrl.dynamics.encoding import Encoding
+from hypercrl.errors import UserError
+from hypercrl.registry import suites
+from hypercrl.types import Reward, Settings, Spec, Suite, Task
+
+EnvSource = str | tuple[str, Mapping[str, Any]] | Callable[[], gymnasium.Env]
+
+
+def suite_from_envs(
+    name: str,
+    envs: Sequence[EnvSource],
+    reward: Reward,
+    *,
+    episode_length: int | None = None,
+    encoding: Encoding | None = None,
+    settings: Settings | None = None,
+    task_names: Sequence[str] | None = None,
+    success: Callable[[Any], bool] | None = None,
+) -> Suite:
+    """A suite whose tasks are `envs`, in order, under one known reward r(s, a, s').
+
+    An environment is given as a Gymnasium id, as an id with its keyword arguments, or as a
+    function without arguments that makes it (which then decides about rendering itself).
+    States and actions are vectors (`Box`), alike in all tasks; actions are bounded. The
+    episode length defaults to the time limit that Gymnasium knows, the encoding to plain
+    differences, the settings to `default_settings`.
+    """
+    if not name.replace("-", "_").isidentifier():
+        raise UserError(f"A suite's name is letters, digits, '-' and '_', unlike '{name}'.")
+    if not envs:
+        raise UserError(f"The suite '{name}' needs at least one environment.")
+    if episode_length is not None and episode_length < 1:
+        raise UserError(f"The episode_length must be at least 1, not {episode_length}.")
+    names = _task_names(name, envs, task_names)
+    tasks = tuple(
+        Task(task, functools.partial(_make, source), reward)
+        for task, source in zip(names, envs, strict=True)
+    )
+    specs = [_inspect(task, episode_length, encoding) for task in tasks]
+    for task, spec in zip(tasks, specs, strict=True):
+        _require_alike(tasks[0].name, specs[0], task.name, spec)
+    chosen = settings or default_settings(specs[0].episode_length)
+    return Suite(name, specs[0], tasks, {"custom": chosen}, success)
+
+
+def register_suite(suite: Suite) -> Suite:
+    """Make a suite known by its name to `hypercrl.train` and to the command line."""
+    if suite.name in suites.builtin_modules():
+        raise UserError(f"The suite name '{suite.name}' is taken by a built-in suite.")
+
+    def first_tasks(num_tasks: int = len(suite.tasks)) -> Suite:
+        if not 1 <= num_tasks <= len(suite.tasks):
+            raise UserError(
+                f"The suite '{suite.name}' has 1 to {len(suite.tasks)} tasks and cannot make "
+                f"{num_tasks}."
+            )
+        return dataclasses.replace(suite, tasks=suite.tasks[:num_tasks])
+
+    suites.register(suite.name)(first_tasks)
+    return suite
+
+
+def default_settings(episode_length: int) -> Settings:
+    """A small hypernetwork, scaled targets and iCEM: what the `laptop` presets have in common."""
+    return Settings(
+        steps_per_task=20 * episode_length,
+        update_every=episode_length,
+        updates=500,
+        scale_targets=True,
+        hypernet_hidden=(20, 20),
+        hypernet_learning_rate=1e-3,
+        chunk_size=2_000,
+        lookahead=False,
+        planner="icem",
+    )
+
+
+def _task_names(
+    suite: str, envs: Sequence[EnvSource], given: Sequence[str] | None
+) -> Sequence[str]:
+    if given is None:
+        return [_describe(i, source) for i, source in enumerate(envs)]
+    if len(given) != len(envs):
+        raise UserError(
+            f"The suite '{suite}' has {len(envs)} environments but {len(given)} task names."
+        )
+    return given
+
+
+def _describe(index: int, source: EnvSource) -> str:
+    if isinstance(source, str):
+        return source
+    if isinstance(source, tuple):
+        return ", ".join(f"{key}={value}" for key, value in source[1].items()) or source[0]
+    return f"task {index}"
+
+
+def _make(source: EnvSource, render_mode: str | None = None) -> gymnasium.Env:
+    if callable(source):
+        return source()
+    env_id, kwargs = (source, {}) if isinstance(source, str) else source
+    try:
+        return gymnasium.make(env_id, render_mode=render_mode, **kwargs)
+    except (gymnasium.error.Error, TypeError) as error:
+        raise UserError(f"Gymnasium cannot make '{env_id}': {_first_line(error)}") from error
+
+
+def _inspect(task: Task, episode_length: int | None, encoding: Encoding | None) -> Spec:
+    """What the environment says about itself, once its reward has been tried on one step."""
+    env = task.make(None)
+    try:
+        state_space = _require_vector(task.name, "observation", env.observation_space)
+        action_space = _require_vector(task.name, "action", env.action_space)
+        if not (np.isfinite(action_space.low).all() and np.isfinite(action_space.high).all()):
+            raise UserError(f"The action space of task '{task.name}' must have finite bounds.")
+        _try_reward(task, env)
+        spec = Spec(
+            state_dim=state_space.shape[0],
+            action_dim=action_space.shape[0],
+            action_low=tuple(action_space.low.tolist()),
+            action_high=tuple(action_space.high.tolist()),
+            episode_length=episode_length or _time_limit(task.name, env),
+            encoding=encoding or Encoding.differences(state_space.shape[0]),
+        )
+    finally:
+        env.close()
+    if spec.encoding.state_dim != spec.state_dim:
+        raise UserError(
+            f"The encoding is for {spec.encoding.state_dim} numbers but the states of task "
+            f"'{task.name}' have {spec.state_dim}."
+        )
+    return spec
+
+
+def _require_vector(task: str, kind: str, space: gymnasium.Space) -> gymnasium.spaces.Box:
+    if not isinstance(space, gymnasium.spaces.Box):
+        raise UserError(
+            f"The {kind} space of task '{task}' must be a Box and not {type(space).__name__}."
+        )
+    if len(space.shape) != 1:
+        raise UserError(
+            f"The {kind} space of task '{task}' must be a vector and not of shape {space.shape}."
+        )
+    return space
+
+
+def _time_limit(task: str, env: gymnasium.Env) -> int:
+    limit = env.spec.max_episode_steps if env.spec is not None else None
+    if limit is None:
+        raise UserError(f"Task '{task}' has no time limit of its own; give an episode_length.")
+    return limit
+
+
+def _try_reward(task: Task, env: gymnasium.Env) -> None:
+    state, _ = env.reset(seed=0)
+    env.action_space.seed(0)
+    action = env.action_space.sample()
+    next_state = env.step(action)[0]
+    step = [np.asarray(x, np.float32) for x in (state, action, next_state)]
+    try:
+        value = np.asarray(jax.jit(lambda s, a, n: task.reward(s, a, n))(*step))
+    except TypeError as error:  # also what JAX raises where a traced number is needed
+        raise UserError(
+            "The reward must be a function of (state, action, next_state) that JAX can trace: "
+            f"{_first_line(error)}"
+        ) from error
+    if value.shape != ():
+        raise UserError(f"The reward must return one number and not an array of {value.shape}.")
+    if not np.isfinite(value):
+        raise UserError(f"The reward returned {value} on the first step of task '{task.name}'.")
+
+
+def _require_alike(first: str, expected: Spec, other: str, found: Spec) -> None:
+    for field in dataclasses.fields(Spec):
+        ours, theirs = getattr(expected, field.name), getattr(found, field.name)
+        if ours != theirs:
+            raise UserError(
+                f"All tasks of a suite must be alike, but {field.name} is {ours} in '{first}' "
+                f"and {theirs} in '{other}'."
+            )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
