@@ -1,16 +1,7 @@
-"""Pictures of a simulation, also on machines without a screen.
+"""Pictures of a simulation, also on machines without a screen."""
 
-MuJoCo chooses its OpenGL back end when it is first imported, from `MUJOCO_GL`. Without a
-display we ask for OSMesa, the software renderer, unless the user has chosen otherwise.
-"""
-
-import os
-import sys
 import weakref
 from dataclasses import dataclass
-
-if sys.platform == "linux" and not os.environ.get("DISPLAY"):
-    os.environ.setdefault("MUJOCO_GL", "osmesa")
 
 import mujoco
 import numpy as np
