@@ -12,6 +12,7 @@ load neither JAX nor MuJoCo.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from hypercrl.environments import register_environments
 from hypercrl.registry import learners, planners, suites
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _HOMES = {
     "train": "hypercrl.training",
 }
 
+
+register_environments()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,75 @@
+"""Show the suites, methods and planners, or the runs in a folder.
+
+usage: hypercrl list [suites|methods|planners|runs] [--folder FOLDER] [--plugin MODULE]
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from hypercrl.commands.arguments import parse_flags
+from hypercrl.registry import learners, load_plugin, planners, suites
+
+
+@dataclass(frozen=True)
+class Options:
+    what: Annotated[
+        Literal["all", "suites", "methods", "planners", "runs"], tyro.conf.Positional
+    ] = "all"
+    """What to show."""
+    folder: Path = Path("runs")
+    """Where the runs are."""
+    plugin: tuple[str, ...] = ()
+    """Modules or files that register suites, methods or planners of their own."""
+
+
+def run(args: list[str]) -> None:
+    from rich.console import Console
+
+    options = parse_flags(Options, args, prog="hypercrl list")
+    for plugin in options.plugin:
+        load_plugin(plugin)
+    console = Console()
+    if options.what == "runs":
+        _list_runs(options.folder, console)
+        return
+    registries = {"suites": suites, "methods": learners, "planners": planners}
+    for title, registry in registries.items():
+        if options.what in ("all", title):
+            _list_registry(title, registry, console)
+
+
+def _list_registry(title, registry, console) -> None:
+    from rich.table import Table
+
+    table = Table(title=title.capitalize(), title_justify="left", box=None, show_header=False)
+    for name in registry.names():
+        table.add_row(f"[bold]{name}[/bold]", _summary(registry.get(name)))
+    console.print(table)
+    console.print()
+
+
+def _summary(factory) -> str:
+    """The first sentence of the file that defines the variant."""
+    text = sys.modules[factory.__module__].__doc__ or factory.__doc__ or ""
+    return " ".join(text.strip().split("\n\n")[0].split())
+
+
+def _list_runs(folder: Path, console) -> None:
+    from rich.table import Table
+
+    from hypercrl.errors import UserError
+    from hypercrl.experiment.progress import read_progress
+
+    found = sorted(path.parent for path in folder.glob("**/config.json"))
+    if not found:
+        raise UserError(f"There are no runs in {folder}.")
+    table = Table(box=None, header_style="bold")
+    for column in ("run", "suite", "method", "seed", "task", "steps", "last return", "state"):
+        table.add_column(column, justify="right" if column in ("steps", "last return") else "left")
+    for path in found:
+        table.add_row(*read_progress(path).row(folder))
+    console.print(table)

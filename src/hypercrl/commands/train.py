@@ -1,0 +1,93 @@
+"""Learn a suite's tasks one after another with a method.
+
+usage: hypercrl train SUITE METHOD [--preset NAME] [--planner NAME] [--tasks N] [OPTIONS]
+
+The same command continues a run that was interrupted. `hypercrl list` shows the suites,
+methods and planners; `hypercrl train SUITE METHOD --help` shows every option with the value
+that it has for that suite.
+"""
+
+import argparse
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from hypercrl.commands.arguments import parse_flags, print_usage
+from hypercrl.registry import load_plugin
+
+if TYPE_CHECKING:
+    from hypercrl.experiment.config import RunConfig
+
+
+def run(args: list[str]) -> None:
+    choice, rest = _choose(args)
+    if choice.suite is None or choice.method is None:
+        print_usage(__doc__, asked="--help" in args or "-h" in args)
+        return
+    for plugin in choice.plugin:
+        load_plugin(plugin)
+    # Runs are independent, so one thread each is the best use of many cores. XLA reads this
+    # when JAX starts.
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+
+    from hypercrl.experiment.config import resolve
+
+    config = resolve(
+        choice.suite,
+        choice.method,
+        preset=choice.preset,
+        planner=choice.planner,
+        num_tasks=choice.tasks,
+    )
+    _train(config, rest)
+
+
+def _choose(args: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The arguments that decide which options there are."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
+    parser.add_argument("suite", nargs="?")
+    parser.add_argument("method", nargs="?")
+    parser.add_argument("--preset")
+    parser.add_argument("--planner")
+    parser.add_argument("--tasks", type=int)
+    parser.add_argument("--plugin", action="append", default=[])
+    return parser.parse_known_args(args)
+
+
+def _train(config: "RunConfig", args: list[str]) -> None:
+    from rich.console import Console
+
+    from hypercrl.experiment.config import Schedule
+    from hypercrl.experiment.display import for_console
+    from hypercrl.training import default_folder
+    from hypercrl.training import run as run_training
+    from hypercrl.types import Learner, Planner
+
+    @dataclass(frozen=True)
+    class Options:
+        seed: int = 0
+        """Seed of everything random in the run."""
+        out: Path | None = None
+        """The run's folder; a name under `runs` made of the choices if not given."""
+        fresh: bool = False
+        """Delete what the folder holds of the run and start over."""
+        schedule: Annotated[Schedule, tyro.conf.arg(name="")] = config.schedule
+        learner: Learner = config.learner
+        planning: Planner = config.planner
+
+    options = parse_flags(Options, args, prog=f"hypercrl train {config.suite} {config.method}")
+    config = dataclasses.replace(
+        config,
+        seed=options.seed,
+        schedule=options.schedule,
+        learner=options.learner,
+        planner=options.planning,
+    )
+    folder = options.out or default_folder(config)
+    console = Console()
+    run_training(config, folder, for_console(config, console), fresh=options.fresh)
+    console.print(f"The run is in {folder}.", highlight=False, soft_wrap=True)
