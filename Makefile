@@ -1,0 +1,55 @@
+# `make demo` shows the method at work, `make test` checks it. Both set everything up first.
+
+PYTHON ?= python3
+BIN := .venv/bin
+export JAX_PLATFORMS ?= cpu
+
+.PHONY: demo demo-cartpole test test-all lint format types bench setup setup-dev clean
+
+demo: setup  ## HyperCRL beside fine-tuning on three pusher tasks, ending in a report page
+	$(BIN)/hypercrl sweep --suite pusher --method hypercrl finetune --seeds 1 --tasks 3 --videos --out runs/demo
+
+demo-cartpole: setup  ## retention and forward transfer on cart-pole, two seeds
+	$(BIN)/hypercrl sweep --suite cartpole --method hypercrl finetune single --seeds 2 --tasks 3 --out runs/demo-cartpole
+
+test: setup-dev lint types  ## everything but the learning tests that take minutes
+	$(BIN)/pytest -m "not slow" -n 2
+
+test-all: setup-dev lint types
+	$(BIN)/pytest -n 2
+
+lint: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: setup-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: setup-dev
+	$(BIN)/pyright
+
+bench: setup-dev  ## the performance claims, as ratios measured side by side
+	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python benchmarks/updates.py
+	$(BIN)/python benchmarks/control_step.py
+
+setup: .venv/.run
+setup-dev: .venv/.dev
+
+.venv/bin/pip:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hypercrl needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv .venv
+
+.venv/.run: pyproject.toml constraints.txt | .venv/bin/pip
+	tools/system_packages.sh
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/pip
+	tools/system_packages.sh tests
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
+	touch $@
+
+clean:
+	rm -rf .venv runs build dist .pytest_cache .ruff_cache
