@@ -1,0 +1,327 @@
+"""The contract that every registered suite keeps, in every one of its tasks.
+
+A new suite is tested by being registered; nothing here names one.
+"""
+
+import dataclasses
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import NamedTuple
+
+import equinox as eqx
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from hypercrl.environments import environment_id, make_environment, register_environments
+from hypercrl.errors import UserError
+from hypercrl.experiment.config import Schedule
+from hypercrl.registry import learners, planners, suites
+
+SUITES = suites.names()
+TASKS = [(suite, task) for suite in SUITES for task in range(len(suites.get(suite)().tasks))]
+NUM_ACTIONS = 1_000
+LONG = 20  # tasks of a long sequence
+
+
+@pytest.fixture(params=SUITES)
+def suite(request):
+    return suites.get(request.param)()
+
+
+@pytest.fixture(params=TASKS, ids=lambda pair: f"{pair[0]}-{pair[1]}", scope="module")
+def rollout(request):
+    """1,000 random and 1,000 extreme actions in one task."""
+    name, task = request.param
+    suite = suites.get(name)()
+    env = suite.tasks[task].make(None)
+    rng = np.random.default_rng(task)
+    shape = (NUM_ACTIONS, suite.spec.action_dim)
+    low, high = np.array(suite.spec.action_low), np.array(suite.spec.action_high)
+    random = rng.uniform(low, high, shape)
+    # Held for five steps: pushing on is harder on a simulation than shaking.
+    extreme = np.where(rng.random(shape) < 0.5, low, high).repeat(5, axis=0)[:NUM_ACTIONS]
+    actions = np.concatenate([random, extreme]).astype(np.float32)
+    return suite, suite.tasks[task], actions, run(env, actions)
+
+
+class Steps(NamedTuple):
+    """Transitions of consecutive episodes, one row each."""
+
+    states: np.ndarray
+    rewards: np.ndarray
+    next_states: np.ndarray
+    ends: np.ndarray
+
+
+def run(env, actions, seed=0) -> Steps:
+    """Play actions from a seeded reset on, and reset again whenever an episode is over."""
+    rows = []
+    state, _ = env.reset(seed=seed)
+    for action in actions:
+        next_state, reward, terminated, truncated, _ = env.step(action)
+        rows.append((state, reward, next_state, terminated or truncated))
+        state = env.reset()[0] if terminated or truncated else next_state
+    return Steps(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+def go_on(env, actions) -> np.ndarray:
+    """Play actions from where an environment is."""
+    return np.array([env.step(action)[0] for action in actions])
+
+
+def sample_actions(env, count, seed=0):
+    env.action_space.seed(seed)
+    return [env.action_space.sample() for _ in range(count)]
+
+
+def test_there_are_suites():
+    assert set(SUITES) == set(suites.builtin_modules())
+
+
+def test_simulation_stays_finite(rollout):
+    _, _, _, steps = rollout
+    assert np.isfinite(steps.states).all()
+    assert np.isfinite(steps.next_states).all()
+    assert np.isfinite(steps.rewards).all()
+
+
+def test_environment_pays_the_known_reward(rollout):
+    _, task, actions, steps = rollout
+    known = jax.vmap(task.reward)(steps.states, actions, steps.next_states)
+    np.testing.assert_allclose(steps.rewards, known, rtol=1e-5, atol=1e-5)
+    assert np.std(steps.rewards) > 0
+
+
+def test_encoding_carries_one_state_to_the_next(rollout):
+    suite, _, _, steps = rollout
+    encoding = suite.spec.encoding
+    targets = jax.vmap(encoding.target)(steps.states, steps.next_states)
+    reached = jax.vmap(encoding.advance)(steps.states, targets)
+    missed = jax.vmap(encoding.difference)(reached, steps.next_states)
+    assert targets.shape == (len(steps.states), encoding.num_outputs)
+    scale = 1.0 + np.abs(steps.next_states).max()
+    np.testing.assert_allclose(missed / scale, 0.0, atol=1e-5)
+
+
+def test_episodes_have_the_promised_length(rollout):
+    suite, _, actions, steps = rollout
+    ends = np.flatnonzero(steps.ends) + 1
+    length = suite.spec.episode_length
+    np.testing.assert_array_equal(ends, np.arange(length, len(actions) + 1, length))
+
+
+def test_spaces_agree_with_the_spec(suite):
+    spec = suite.spec
+    assert spec.encoding.state_dim == spec.state_dim
+    for task in suite.tasks:
+        env = task.make(None)
+        state, _ = env.reset(seed=0)
+        assert env.observation_space.shape == state.shape == (spec.state_dim,)
+        assert env.action_space.shape == (spec.action_dim,)
+        assert state.dtype == np.float32
+        np.testing.assert_array_equal(env.action_space.low, spec.action_low)
+        np.testing.assert_array_equal(env.action_space.high, spec.action_high)
+
+
+def test_same_seed_same_episode(suite):
+    for task in suite.tasks:
+        first, second = task.make(None), task.make(None)
+        actions = sample_actions(first, 20)
+        one, same = run(first, actions, 3), run(second, actions, 3)
+        np.testing.assert_array_equal(one.next_states, same.next_states)
+        np.testing.assert_array_equal(one.rewards, same.rewards)
+
+
+def test_reset_forgets_the_episode_before(suite):
+    for task in suite.tasks:
+        used, fresh = task.make(None), task.make(None)
+        actions = sample_actions(used, 25)
+        run(used, [used.action_space.high] * 25, seed=1)
+        np.testing.assert_array_equal(
+            run(used, actions, 2).next_states, run(fresh, actions, 2).next_states
+        )
+
+
+def test_later_episodes_start_where_the_first_ones_did(suite):
+    env = suite.tasks[0].make(None)
+    env.reset(seed=0)
+    starts = np.array([env.reset()[0] for _ in range(20)])
+    run(env, [env.action_space.low] * 20)
+    later = np.array([env.reset()[0] for _ in range(20)])
+    # Five standard errors of the difference between two means of twenty draws.
+    bound = 5 * starts.std(0) * np.sqrt(2 / 20)
+    assert (np.abs(starts.mean(0) - later.mean(0)) <= bound + 1e-6).all()
+
+
+def test_saved_state_restores_bit_for_bit(suite):
+    for task in suite.tasks:
+        env, other = task.make(None), task.make(None)
+        actions = sample_actions(env, 45)
+        env.reset(seed=0)
+        go_on(env, actions[:15])
+        saved = env.get_state()
+        assert all(isinstance(value, np.ndarray) for value in saved.values())
+        first = go_on(env, actions[15:])
+        env.set_state(saved)
+        np.testing.assert_array_equal(go_on(env, actions[15:]), first)
+        other.reset(seed=9)
+        other.set_state(saved)
+        np.testing.assert_array_equal(go_on(other, actions[15:]), first)
+
+
+def test_restored_state_keeps_the_reward_and_the_time_limit(suite):
+    env, other = (suite.tasks[0].make(None) for _ in range(2))
+    length = suite.spec.episode_length
+    actions = sample_actions(env, length)
+    env.reset(seed=0)
+    go_on(env, actions[:-1])
+    other.reset(seed=5)
+    other.set_state(env.get_state())
+    _, reward, _, truncated, _ = env.step(actions[-1])
+    _, other_reward, _, other_truncated, _ = other.step(actions[-1])
+    assert truncated and other_truncated
+    assert reward == other_reward
+
+
+def test_actions_beyond_the_bounds_are_clipped(suite):
+    env = suite.tasks[0].make(None)
+    high = env.action_space.high
+    env.reset(seed=0)
+    inside = env.step(high)
+    env.reset(seed=0)
+    beyond = env.step(1e6 * high)
+    np.testing.assert_array_equal(inside[0], beyond[0])
+    assert inside[1] == beyond[1]
+
+
+@pytest.mark.slow
+def test_ten_thousand_steps_allocate_nothing_that_stays(suite):
+    env = suite.tasks[0].make(None)
+    actions = sample_actions(env, 1_000)
+    env.reset(seed=0)
+    for action in actions:
+        env.step(action)
+    tracemalloc.start()
+    try:
+        python_before, resident_before = tracemalloc.get_traced_memory()[0], resident_bytes()
+        for _ in range(10):
+            env.reset()
+            for action in actions:
+                env.step(action)
+        python_after, resident_after = tracemalloc.get_traced_memory()[0], resident_bytes()
+    finally:
+        tracemalloc.stop()
+    # A leak of 100 bytes a step would be 1 MB.
+    assert python_after - python_before < 200_000
+    assert resident_after - resident_before < 8_000_000
+
+
+def resident_bytes() -> int:
+    """Memory in use by this process as the kernel counts it; 0 where it does not tell."""
+    status = Path("/proc/self/statm")
+    return int(status.read_text().split()[1]) * 4096 if status.exists() else 0
+
+
+@pytest.mark.parametrize("render_mode", ["human", "depth"])
+def test_unknown_render_mode_is_told(suite, render_mode):
+    with pytest.raises(UserError, match="render mode"):
+        suite.tasks[0].make(render_mode)
+
+
+def test_picture_shows_a_scene_that_moves(suite):
+    env = suite.tasks[1].make("rgb_array")
+    env.reset(seed=0)
+    before = env.render()
+    go_on(env, [env.action_space.high] * 10)
+    after = env.render()
+    assert before.dtype == np.uint8
+    assert before.ndim == 3 and before.shape[2] == 3
+    assert before.std() > 5  # neither black nor blank
+    assert np.mean(np.any(before != after, axis=2)) > 1e-3
+    assert suite.tasks[0].make(None).render() is None
+
+
+def test_presets_are_whole(suite):
+    assert next(iter(suite.presets)) == "laptop"
+    assert "paper" in suite.presets
+    for settings in suite.presets.values():
+        planner = planners.get(settings.planner)
+        # `configure` ignores what it does not know, so a misspelt setting would pass unseen.
+        assert set(settings.planning) <= {field.name for field in dataclasses.fields(planner)}
+        planner.configure(settings.planning)
+        Schedule.configure(settings)
+        assert settings.update_every % suite.spec.episode_length == 0
+        for name in learners.names():
+            learners.get(name).configure(settings)
+
+
+def test_paper_preset_is_faithful(suite):
+    paper = suite.presets["paper"]
+    assert (paper.planner, paper.chunk_size, paper.scale_targets) == ("cem", 0, False)
+    assert paper.lookahead and paper.batch_size == 100 and paper.hypernet_learning_rate == 1e-4
+
+
+def test_laptop_hypernetwork_is_smaller_than_its_target(suite):
+    learner = learners.get("hypercrl").configure(suite.presets["laptop"])
+    state = eqx.filter_eval_shape(learner.init, suite.spec, 5, key=jax.random.key(0))
+    assert learner.num_parameters(state) < learner.network.layout(suite.spec).num_weights
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_long_sequences_begin_with_the_short_one(name):
+    short, long = suites.get(name)(), suites.get(name)(LONG)
+    names = [task.name for task in long.tasks]
+    assert len(set(names)) == LONG
+    assert names[: len(short.tasks)] == [task.name for task in short.tasks]
+    assert names == [task.name for task in suites.get(name)(LONG).tasks]
+    for task in long.tasks[len(short.tasks) :]:
+        env = task.make(None)
+        assert np.isfinite(run(env, sample_actions(env, 10)).next_states).all()
+
+
+@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("num_tasks", [0, -1, 10_000])
+def test_impossible_number_of_tasks_is_told(name, num_tasks):
+    with pytest.raises(UserError, match=f"tasks.*{num_tasks}"):
+        suites.get(name)(num_tasks)
+
+
+# States are unbounded by nature; everything else that Gymnasium's checker warns of is an error.
+@pytest.mark.filterwarnings("ignore:.*A Box observation space m.* value is:UserWarning")
+@pytest.mark.parametrize("name", SUITES)
+def test_gymnasium_accepts_the_environment(name):
+    register_environments()
+    env = gymnasium.make(environment_id(name), task=1, render_mode="rgb_array")
+    check_env(env.unwrapped)
+    env.close()
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_gymnasium_makes_the_task_asked_for(name):
+    register_environments()
+    last = LONG - 1
+    made = gymnasium.make(environment_id(name), task=last, num_tasks=LONG)
+    own = suites.get(name)(LONG).tasks[last].make(None)
+    actions = sample_actions(own, 10)
+    np.testing.assert_array_equal(run(made, actions).next_states, run(own, actions).next_states)
+
+
+@pytest.mark.parametrize("task", [-1, 99])
+def test_unknown_task_is_told(suite, task):
+    with pytest.raises(UserError, match=f"no task {task}"):
+        make_environment(suite.name, task=task)
+
+
+def test_importing_hypercrl_registers_environments_and_stays_light():
+    code = (
+        "import sys, hypercrl, gymnasium\n"
+        "assert 'hypercrl/HalfCheetah-v0' in gymnasium.registry\n"
+        "assert not {'jax', 'mujoco'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
