@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 
 from hypercrl.errors import UserError
-from hypercrl.simulation.rendering import Camera, render
+from hypercrl.simulation.rendering import Camera, open_renderer, render
 from hypercrl.types import Reward, Spec
 
 # Everything that the next step depends on, also the solver's warm start.
@@ -56,6 +56,7 @@ class MujocoEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._action_low = np.asarray(spec.action_low, np.float32)
         self._action_high = np.asarray(spec.action_high, np.float32)
         self.action_space = gymnasium.spaces.Box(self._action_low, self._action_high)
+        self._renderer: mujoco.Renderer | None = None
         self._num_steps = 0
         self._observation = np.zeros(spec.state_dim, np.float32)
 
@@ -93,7 +94,14 @@ class MujocoEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     def render(self):
         if self.render_mode is None:
             return None
-        return render(self.model, self.data, self.camera)
+        if self._renderer is None:
+            self._renderer = open_renderer(self.model, self.camera)
+        return render(self._renderer, self.data, self.camera)
+
+    def close(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Everything that decides how the simulation goes on, as plain arrays."""

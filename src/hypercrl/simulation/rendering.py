@@ -1,5 +1,6 @@
 """Pictures of a simulation, also on machines without a screen."""
 
+import atexit
 import weakref
 from dataclasses import dataclass
 
@@ -21,24 +22,33 @@ class Camera:
     height: int = 480
 
 
-_renderers: "weakref.WeakKeyDictionary[mujoco.MjModel, mujoco.Renderer]" = (
-    weakref.WeakKeyDictionary()
-)
+_open_renderers: "weakref.WeakSet[mujoco.Renderer]" = weakref.WeakSet()
 
 
-def render(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera) -> np.ndarray:
-    """An RGB picture [height, width, 3]; says which package is missing where none can be made."""
-    if model not in _renderers:
-        try:
-            _renderers[model] = mujoco.Renderer(model, camera.height, camera.width)
-        except Exception as error:
-            raise UserError(
-                "No picture can be rendered because no OpenGL library was found; install one "
-                "(Debian and Ubuntu: `apt-get install libosmesa6`) or set MUJOCO_GL."
-            ) from error
+def open_renderer(model: mujoco.MjModel, camera: Camera) -> mujoco.Renderer:
+    """A renderer for the camera's size; says which package is missing where there can be none."""
+    try:
+        renderer = mujoco.Renderer(model, camera.height, camera.width)
+    except Exception as error:
+        raise UserError(
+            "No picture can be rendered because no OpenGL library was found; install one "
+            "(Debian and Ubuntu: `apt-get install libosmesa6`) or set MUJOCO_GL."
+        ) from error
+    _open_renderers.add(renderer)
+    return renderer
+
+
+def render(renderer: mujoco.Renderer, data: mujoco.MjData, camera: Camera) -> np.ndarray:
+    """An RGB picture [height, width, 3]."""
     view = mujoco.MjvCamera()
     view.lookat[:] = camera.lookat
     view.distance, view.azimuth, view.elevation = camera.distance, camera.azimuth, camera.elevation
-    renderer = _renderers[model]
     renderer.update_scene(data, view)
     return renderer.render()
+
+
+@atexit.register
+def _close_renderers() -> None:
+    # OpenGL's libraries are gone by the time the interpreter would close what is left open.
+    for renderer in list(_open_renderers):
+        renderer.close()
