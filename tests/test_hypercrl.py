@@ -1,0 +1,193 @@
+"""HyperCRL: the regulariser, the look-ahead, what is frozen, and what it can learn."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from hypercrl.dynamics.hypernet import Hypernet
+from hypercrl.dynamics.model import Network
+from hypercrl.learners.hypercrl import HyperCRL, lookahead_point
+from problems import linear_data, linear_system, make_spec
+
+SPEC = make_spec()
+SMALL = HyperCRL(
+    network=Network(hidden=(16,), scale_targets=True),
+    hypernet=Hypernet(hidden=(8,), embedding_dim=4),
+    learning_rate=1e-3,
+    embedding_learning_rate=1e-3,
+)
+
+
+def key(i: int):
+    return jax.random.key(i)
+
+
+def learn(learner, seeds, num_updates=200, num_tasks=3):
+    """States after each task of a sequence of linear systems."""
+    state, history = learner.init(SPEC, num_tasks, key=key(0)), []
+    for task, seed in enumerate(seeds):
+        state = learner.start_task(state, task, key=key(100 + task))
+        data = linear_data(SPEC, seed)
+        state, _ = learner.update(state, data, None, num_updates=num_updates, key=key(task))
+        state = learner.end_task(state, data, key=key(200 + task))
+        history.append(state)
+    return history
+
+
+def regulariser(learner, state, params=None):
+    params = state.params if params is None else params
+    return learner.regulariser(params, state.embeddings, state.anchors, state.task, SPEC)
+
+
+def test_regulariser_is_zero_at_a_task_s_first_update():
+    state = learn(SMALL, [1, 2])[-1]
+    assert float(regulariser(SMALL, state)) > 0
+    state = SMALL.start_task(state, 2, key=key(5))
+    assert float(regulariser(SMALL, state)) == 0.0
+
+
+def test_regulariser_by_hand():
+    state = learn(SMALL, [1, 2])[-1]
+    generate = SMALL.hypernet.generator(SMALL.network.layout(SPEC)).generate
+    now = generate(state.params["hypernet"], state.embeddings)
+    expected = SMALL.batch_size * SMALL.beta * float(((now[0] - state.anchors[0]) ** 2).sum())
+    assert float(regulariser(SMALL, state)) == pytest.approx(expected, rel=1e-4)
+
+
+def test_regulariser_s_gradient_agrees_with_finite_differences():
+    with jax.enable_x64(True):
+        state = jax.tree.map(
+            lambda x: x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x,
+            learn(SMALL, [1, 2])[-1],
+        )
+        rng = np.random.default_rng(0)
+        direction = jax.tree.map(lambda x: jnp.array(rng.normal(size=x.shape)), state.params)
+        gradient = jax.grad(lambda p: regulariser(SMALL, state, p))(state.params)
+        slope = sum(
+            jnp.vdot(a, b)
+            for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True)
+        )
+        at = lambda h: regulariser(  # noqa: E731
+            SMALL, state, jax.tree.map(lambda p, d: p + h * d, state.params, direction)
+        )
+        numeric = (at(1e-6) - at(-1e-6)) / 2e-6
+    assert float(slope) == pytest.approx(float(numeric), rel=1e-5)
+
+
+def test_lookahead_point_is_adam_s_step():
+    state = learn(SMALL, [1])[-1]
+    gradient = jax.tree.map(jnp.ones_like, state.params)
+    adam = optax.adam(SMALL.learning_rate)
+    step, _ = adam.update(gradient, state.optimizer)
+    expected = optax.apply_updates(state.params, step)
+    actual = lookahead_point(SMALL, state.params, gradient, state.optimizer)
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+
+
+def test_lookahead_regularises_from_the_first_update_on():
+    """Without it the first step of a task is free: L_reg and its gradient are zero there."""
+    start = SMALL.start_task(learn(SMALL, [1])[-1], 1, key=key(5))
+    data = linear_data(SPEC, 2)
+    _, ahead = SMALL.update(start, data, None, num_updates=1, key=key(1))
+    plain = dataclasses.replace(SMALL, lookahead=False)
+    _, here = plain.update(start, data, None, num_updates=1, key=key(1))
+    assert float(here["regulariser"]) == 0.0
+    assert float(ahead["regulariser"]) > 0.0
+    assert float(ahead["loss"]) == pytest.approx(float(here["loss"]), rel=1e-5)
+
+
+@pytest.mark.parametrize("lookahead", [True, False])
+def test_joint_and_separate_losses_agree(lookahead):
+    learner = dataclasses.replace(SMALL, lookahead=lookahead)
+    state = learn(learner, [1, 2])[-1]
+    inputs, targets = jnp.ones((4, 5)), jnp.ones((4, 3))
+    fit = learner.loss(state.params, state.embeddings, state.task, inputs, targets, SPEC)
+    total, parts = learner.joint_loss(
+        state.params, state.embeddings, state.anchors, state.task, inputs, targets, SPEC
+    )
+    np.testing.assert_allclose(parts, (fit, regulariser(learner, state)), rtol=1e-5)
+    np.testing.assert_allclose(total, sum(parts), rtol=1e-6)
+
+
+def test_old_embeddings_and_normalisers_never_change():
+    first, second, third = learn(SMALL, [1, 2, 3])
+    np.testing.assert_array_equal(first.embeddings[0], third.embeddings[0])
+    np.testing.assert_array_equal(second.embeddings[1], third.embeddings[1])
+    for name in ("input_mean", "input_std", "output_scale"):
+        old, new = getattr(second.normalizers, name), getattr(third.normalizers, name)
+        np.testing.assert_array_equal(old[:2], new[:2])
+    assert not np.array_equal(first.embeddings[0], third.embeddings[2])
+
+
+def test_the_current_embedding_is_trained():
+    state = SMALL.init(SPEC, 2, key=key(0))
+    state = SMALL.start_task(state, 0, key=key(1))
+    after, _ = SMALL.update(state, linear_data(SPEC, 1), None, num_updates=5, key=key(2))
+    assert not np.array_equal(state.embeddings[0], after.embeddings[0])
+
+
+def old_task_shift(learner) -> float:
+    """How far task 1's weights have moved after learning task 2."""
+    first, second = learn(learner, [1, 2], num_updates=400)
+    layers = [np.concatenate([m.ravel(), b]) for m, b in learner.predict(first, 0).layers]
+    later = [np.concatenate([m.ravel(), b]) for m, b in learner.predict(second, 0).layers]
+    return float(sum(((a - b) ** 2).sum() for a, b in zip(layers, later, strict=True)))
+
+
+def test_beta_holds_old_weights_and_zero_lets_them_go():
+    free = old_task_shift(dataclasses.replace(SMALL, beta=0.0))
+    held = old_task_shift(dataclasses.replace(SMALL, beta=0.05))
+    assert held < 0.05 * free
+
+
+@pytest.mark.parametrize("chunk_size", [0, 32], ids=["full", "chunked"])
+@pytest.mark.parametrize("head", ["point", "gaussian"])
+def test_a_linear_system_is_identified(chunk_size, head):
+    """Jacobians of the learnt step equal the true matrices to 1e-3 of their size."""
+    learner = HyperCRL(
+        network=Network(hidden=(), head=head, scale_targets=True),
+        hypernet=Hypernet(hidden=(16,), embedding_dim=4, chunk_size=chunk_size),
+        learning_rate=3e-3,
+        embedding_learning_rate=3e-3,
+    )
+    state = learn(learner, [1], num_updates=3000, num_tasks=1)[-1]
+    state, _ = dataclasses.replace(learner, learning_rate=1e-4).update(
+        state, linear_data(SPEC, 1), None, num_updates=3000, key=key(9)
+    )
+    model = learner.predict(state, 0)
+    a, b = linear_system(SPEC, 1)
+    by_state, by_action = jax.jacobian(model, argnums=(0, 1))(jnp.zeros(3), jnp.zeros(2))
+    np.testing.assert_allclose(by_state, (np.eye(3) + a).T, atol=1e-3)
+    np.testing.assert_allclose(by_action, b.T, atol=1e-3)
+
+
+def test_sessions_compile_once_for_all_tasks_and_data():
+    compiled = []
+
+    class Watch:
+        def __call__(self, event, duration, **kwargs):
+            if event == "/jax/core/compile/backend_compile_duration":
+                compiled.append(event)
+
+    learner = dataclasses.replace(SMALL, beta=0.123)  # a configuration nothing else has compiled
+    state = learner.init(SPEC, 3, key=key(0))
+    watch = Watch()
+    counts = []
+    jax.monitoring.register_event_duration_secs_listener(watch)
+    try:
+        for task in range(3):
+            state = learner.start_task(state, task, key=key(task))
+            for count in (40, 400):
+                data = linear_data(SPEC, task, count=count)
+                state, _ = learner.update(state, data, None, num_updates=count, key=key(7))
+                learner.predict(state, 0)
+            state = learner.end_task(state, data, key=key(8))
+            counts.append(len(compiled))
+    finally:
+        jax.monitoring.clear_event_listeners()
+    assert counts[0] > 0
+    assert counts == [counts[0]] * 3

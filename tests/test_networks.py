@@ -1,0 +1,128 @@
+"""The target network, its heads and the hypernetworks that generate it."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from hypercrl.dynamics.heads import GaussianHead, PointHead, get_head
+from hypercrl.dynamics.hypernet import Hypernet
+from hypercrl.dynamics.mlp import Layout, apply_mlp
+from hypercrl.errors import UserError
+
+LAYOUT = Layout((3, 5, 4, 2))
+FULL = Hypernet(hidden=(7, 6), embedding_dim=4)
+CHUNKED = Hypernet(hidden=(7, 6), embedding_dim=4, chunk_size=16, chunk_embedding_dim=3)
+BOTH = pytest.mark.parametrize("config", [FULL, CHUNKED], ids=["full", "chunked"])
+
+
+def test_weight_order_against_a_hand_built_network():
+    rng = np.random.default_rng(0)
+    matrices = [rng.normal(size=s) for s in [(3, 5), (5, 4), (4, 2)]]
+    biases = [rng.normal(size=n) for n in (5, 4, 2)]
+    x = rng.normal(size=3)
+    flat = np.concatenate(
+        [np.concatenate([m.ravel(), b]) for m, b in zip(matrices, biases, strict=True)]
+    )
+    hidden = np.maximum(x @ matrices[0] + biases[0], 0)
+    hidden = np.maximum(hidden @ matrices[1] + biases[1], 0)
+    expected = hidden @ matrices[2] + biases[2]
+    assert flat.size == LAYOUT.num_weights == 3 * 5 + 5 + 5 * 4 + 4 + 4 * 2 + 2
+    actual = apply_mlp(LAYOUT.unflatten(jnp.array(flat)), jnp.array(x))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
+@BOTH
+def test_hypernetwork_generates_one_row_of_weights_a_task(config):
+    generator = config.generator(LAYOUT)
+    params = generator.init(key=jax.random.key(0))
+    embeddings = jax.random.normal(jax.random.key(1), (3, 4))
+    weights = generator.generate(params, embeddings)
+    assert weights.shape == (3, LAYOUT.num_weights)
+    alone = generator.generate(params, embeddings[1:2])
+    np.testing.assert_allclose(weights[1], alone[0], rtol=1e-5, atol=1e-6)
+
+
+def test_full_hypernetwork_against_a_hand_built_one():
+    generator = FULL.generator(LAYOUT)
+    params = generator.init(key=jax.random.key(0))
+    x = np.linspace(-1, 1, 4).astype(np.float32)
+    hidden = x
+    for layer in params["hidden"]:
+        hidden = hidden @ np.asarray(layer["matrix"]) + np.asarray(layer["bias"])
+        hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
+    expected = hidden @ np.asarray(params["output"]["matrix"]) + params["output"]["bias"]
+    np.testing.assert_allclose(generator.generate(params, x[None])[0], expected, rtol=1e-4)
+
+
+def test_chunks_are_laid_end_to_end():
+    generator = CHUNKED.generator(LAYOUT)
+    params = generator.init(key=jax.random.key(0))
+    embedding = jax.random.normal(jax.random.key(1), (1, 4))
+    weights = generator.generate(params, embedding)[0]
+    # Moving one chunk's embedding moves that chunk's weights and no others.
+    moved = {**params, "chunks": params["chunks"].at[1].add(1.0)}
+    changed = np.asarray(generator.generate(moved, embedding)[0] != weights)
+    assert changed[16:32].all()
+    assert not changed[:16].any()
+    assert not changed[32:].any()
+
+
+def test_paper_sizes():
+    """Full: 51 times the target; chunked: below it (pusher)."""
+    pusher = Layout((12, 200, 200, 10))
+    count = lambda config: sum(  # noqa: E731
+        x.size for x in jax.tree.leaves(config.generator(pusher).init(key=jax.random.key(0)))
+    )
+    assert round(count(Hypernet()) / pusher.num_weights) == 51
+    chunked = Hypernet(hidden=(20, 20), chunk_size=2000, chunk_embedding_dim=20)
+    assert count(chunked) == 43_500
+    assert count(chunked) < pusher.num_weights
+
+
+@BOTH
+def test_hyperfan_starts_with_the_wanted_variance(config):
+    layout = Layout((50, 100, 100, 20))
+    config = dataclasses.replace(
+        config, hidden=(50, 50), chunk_size=config.chunk_size * 100, initialisation="hyperfan"
+    )
+    generator = config.generator(layout)
+    params = generator.init(key=jax.random.key(0))
+    embeddings = jax.random.normal(jax.random.key(1), (64, 4))
+    variance = float(generator.generate(params, embeddings).var())
+    assert variance == pytest.approx(layout.he_variances().mean(), rel=0.25)
+
+
+def test_gaussian_log_likelihood_against_scipy():
+    head, rng = GaussianHead(), np.random.default_rng(0)
+    params = {"max_log_variance": jnp.full(3, 1.0), "min_log_variance": jnp.full(3, -4.0)}
+    raw, target = jnp.array(rng.normal(size=6)), rng.normal(size=3)
+    std = np.exp(0.5 * np.asarray(head.log_variance(params, raw)))
+    expected = scipy.stats.norm(np.asarray(head.mean(raw)), std).logpdf(target).sum()
+    assert float(head.log_likelihood(params, raw, target)) == pytest.approx(expected, rel=1e-5)
+    assert float(head.loss(params, raw, target)) == pytest.approx(-expected / 3, rel=1e-5)
+
+
+def test_log_variance_stays_within_its_bounds():
+    head = GaussianHead()
+    params = {"max_log_variance": jnp.full(1, 1.0), "min_log_variance": jnp.full(1, -4.0)}
+    for value in (-100.0, -1.0, 100.0):
+        # The soft clamp may pass the upper bound by log(1 + exp(min - max)).
+        assert -4.0 <= float(head.log_variance(params, jnp.array([0.0, value]))[0]) <= 1.01
+
+
+def test_point_loss_is_the_mean_squared_error():
+    loss = PointHead().loss({}, jnp.array([1.0, 2.0]), jnp.array([0.0, 4.0]))
+    assert float(loss) == pytest.approx((1 + 4) / 2)
+
+
+def test_unknown_choices_say_what_is_known():
+    with pytest.raises(UserError, match="point, gaussian"):
+        get_head("quantile")
+    with pytest.raises(UserError, match="elu, relu"):
+        Hypernet(activation="swish")
+    with pytest.raises(UserError, match="hyperfan"):
+        Hypernet(initialisation="zeros")
