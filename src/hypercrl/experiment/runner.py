@@ -263,7 +263,8 @@ class Runner:
         if self.actor is not None:
             self._seconds["planning"] = self.actor.planning_seconds
             self._seconds["simulation"] = self.actor.simulation_seconds
-        self.store.record_time("task", task=self.task, **self._seconds)
+        total = sum(self._seconds.values())
+        self.store.record_time("task", task=self.task, seconds=total, **self._seconds)
         self._seconds = dict.fromkeys(self._seconds, 0.0)
 
     def _keep_probe(self, trajectories: list[Trajectory]) -> None:

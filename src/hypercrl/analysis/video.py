@@ -1,0 +1,66 @@
+"""Videos of a controller at work, or of a suite under random actions."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import imageio.v2 as imageio
+import numpy as np
+
+from hypercrl.controller import load
+from hypercrl.experiment import streams
+from hypercrl.types import Spec, Suite
+
+FRAMES_AHEAD = 10  # still frames at the end, so that the last pose can be seen
+
+
+def record_run(run: Path, task: int, path: Path, *, seed: int = 0) -> float:
+    """One episode of a task under a run's controller; returns the episode's return."""
+    controller = load(run)
+    controller.model(task)  # an unlearnt task is refused before anything is rendered
+    return _record(
+        controller.suite, task, lambda state: controller.act(state, task=task), path, seed
+    )
+
+
+def record_random(suite: Suite, task: int, path: Path, *, seed: int = 0) -> float:
+    """One episode under smooth random actions, to see a suite before training."""
+    actions = _random_actions(suite.spec, streams.generator(seed, "play", task))
+    return _record(suite, task, lambda state: next(actions), path, seed)
+
+
+def _record(suite: Suite, task: int, act, path: Path, seed: int) -> float:
+    env = suite.tasks[task].make("rgb_array")
+    try:
+        state, _ = env.reset(seed=streams.integer(seed, "play", task))
+        frames, total, done = [env.render()], 0.0, False
+        while not done:
+            state, reward, terminated, truncated, _ = env.step(act(state))
+            total += float(reward)
+            done = terminated or truncated
+            frames.append(env.render())
+        write_video(path, frames, fps=env.metadata["render_fps"])
+    finally:
+        env.close()
+    return total
+
+
+def write_video(path: Path, frames: list, fps: int) -> None:
+    """H.264 in a form that every browser plays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frames = frames + [frames[-1]] * FRAMES_AHEAD
+    with imageio.get_writer(
+        path, fps=fps, codec="libx264", pixelformat="yuv420p", macro_block_size=16
+    ) as writer:
+        for frame in frames:
+            writer.append_data(np.asarray(frame))
+
+
+def _random_actions(spec: Spec, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """A bounded random walk: white noise would only make an arm tremble."""
+    low, high = np.array(spec.action_low), np.array(spec.action_high)
+    action = (low + high) / 2
+    while True:
+        action = np.clip(
+            0.8 * action + 0.4 * (high - low) / 2 * rng.normal(size=low.shape), low, high
+        )
+        yield action.astype(np.float32)

@@ -1,0 +1,56 @@
+"""Watch a run's controller, or a suite under random actions, as a video.
+
+usage: hypercrl play RUN|SUITE [--task I] [--video FILE] [--random] [--seed N]
+
+RUN is the folder of a run. With --random, SUITE is the name of a suite, so that it can be seen
+before anything is trained. Tasks count from 1.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from hypercrl.commands.arguments import parse_flags, print_usage
+from hypercrl.errors import UserError
+from hypercrl.registry import load_plugin
+
+
+@dataclass(frozen=True)
+class Options:
+    source: Annotated[str, tyro.conf.Positional]
+    """A run's folder, or with --random the name of a suite."""
+    task: int = 1
+    """Which task to play, counted from 1."""
+    video: Path = Path("play.mp4")
+    """Where the video goes."""
+    random: bool = False
+    """Random actions instead of a learned controller."""
+    seed: int = 0
+    """Seed of the start pose and of random actions."""
+    plugin: tuple[str, ...] = ()
+    """Modules or files that register suites, methods or planners of their own."""
+
+
+def run(args: list[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        print_usage(__doc__, asked=bool(args))
+        return
+    options = parse_flags(Options, args, prog="hypercrl play")
+    for plugin in options.plugin:
+        load_plugin(plugin)
+    total = _record(options)
+    print(f"Task {options.task}: return {total:.2f}. The video is {options.video}.")
+
+
+def _record(options: Options) -> float:
+    from hypercrl.analysis.video import record_random, record_run
+    from hypercrl.experiment.config import build_suite
+
+    if not options.random:
+        return record_run(Path(options.source), options.task - 1, options.video, seed=options.seed)
+    suite = build_suite(options.source)
+    if not 1 <= options.task <= len(suite.tasks):
+        raise UserError(f"The suite '{suite.name}' has the tasks 1 to {len(suite.tasks)}.")
+    return record_random(suite, options.task - 1, options.video, seed=options.seed)

@@ -1,0 +1,40 @@
+"""Write a report page with tables and figures from runs.
+
+usage: hypercrl report RUN… [--out FOLDER]
+
+RUN is a run's folder, or a folder that holds runs. The page works offline; tables are also
+written as Markdown, LaTeX and CSV, figures as PNG and SVG.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from hypercrl.commands.arguments import parse_flags, print_usage
+
+
+@dataclass(frozen=True)
+class Options:
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of runs, or folders that hold them."""
+    out: Path = Path("report")
+    """The report's folder."""
+
+
+def run(args: list[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        print_usage(__doc__, asked=bool(args))
+        return
+    options = parse_flags(Options, args, prog="hypercrl report")
+    from rich.console import Console
+
+    from hypercrl.analysis.report import progress_bar, write_report
+    from hypercrl.analysis.summary import summarise
+
+    console = Console()
+    summarise(options.runs, console)
+    with progress_bar(console) as progress:
+        page = write_report(options.runs, options.out, progress=progress)
+    console.print(f"The report is {page}.", highlight=False, soft_wrap=True)
