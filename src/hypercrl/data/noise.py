@@ -8,16 +8,23 @@ import numpy as np
 from jaxtyping import Float
 
 
-def coloured_basis(length: int, exponent: float) -> Float[np.ndarray, "length length"]:
-    """The matrix that turns white Gaussian noise over time into noise of power f^-exponent.
+def coloured_covariance(length: int, exponent: float) -> Float[np.ndarray, "length length"]:
+    """The covariance over time of noise with power f^-exponent and variance 1.
 
-    This is the spectral method of Timmer and König (1995) written as a fixed linear map. It is
-    circulant, so every time step has the same variance, here 1. The constant component, where
-    f^-exponent has its pole, gets the power of the lowest frequency.
+    The sequence is cut from a period of twice its length. The spectral method of Timmer and
+    König (1995), which iCEM's authors use, takes a whole period and so ties the last action of
+    a plan to its first. The constant component, where f^-exponent has its pole, gets the power
+    of the lowest frequency.
     """
-    frequencies = np.fft.rfftfreq(length)
-    frequencies[0] = 1.0 / length
-    kernel = np.fft.irfft(frequencies ** (-exponent / 2), length)
-    kernel /= np.linalg.norm(kernel)
+    frequencies = np.fft.rfftfreq(2 * length)
+    frequencies[0] = frequencies[1]
+    autocovariance = np.fft.irfft(frequencies**-exponent)
     time = np.arange(length)
-    return kernel[(time[:, None] - time[None, :]) % length].astype(np.float32)
+    return (autocovariance / autocovariance[0])[np.abs(time[:, None] - time)]
+
+
+def coloured_basis(length: int, exponent: float) -> Float[np.ndarray, "length length"]:
+    """The matrix that turns white Gaussian noise over time into coloured noise."""
+    variances, directions = np.linalg.eigh(coloured_covariance(length, exponent))
+    # Rounding can take the smallest variance of a steep spectrum below zero.
+    return (directions * np.sqrt(variances.clip(min=0.0))).astype(np.float32)
