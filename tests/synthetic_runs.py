@@ -16,6 +16,8 @@ import numpy as np
 
 IDLE, LEARNT = 5.0, 310.0  # returns of the pusher: doing nothing, and having learnt it
 
+ZERO_SHOT = 0.3  # of a learnt task's return, before any training on it
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -131,7 +133,7 @@ def _config(recipe: Recipe) -> dict:
 def _task_records(recipe: Recipe, task: int, rng) -> list[dict]:
     records, before = [], task * recipe.steps_per_task
     if task:
-        records.append(_test(recipe, task, task - 1, "zero_shot", 0, before, 0.3, rng))
+        records.append(_test(recipe, task, task - 1, "zero_shot", 0, before, ZERO_SHOT, rng))
     for step in range(recipe.episode_length, recipe.steps_per_task + 1, recipe.episode_length):
         total_step = before + step
         records.append(
@@ -178,7 +180,8 @@ def _progress(recipe: Recipe, old: int, task: int, step: int) -> float:
     """From 0 (idling) to 1 (learnt): a quick rise in its own task, then a decay."""
     share = step / recipe.steps_per_task
     if old == task:
-        return 1 / (1 + np.exp(-14 * (share - 0.3)))
+        start = ZERO_SHOT if task else 0.0
+        return start + (1 - start) / (1 + np.exp(-14 * (share - 0.3)))
     return recipe.profile.keep ** (task - old - 1 + share)
 
 

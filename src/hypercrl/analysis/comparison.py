@@ -6,6 +6,7 @@ entries of their own, labelled with what differs, so that an ablation needs no s
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,11 @@ class Comparison:
     @property
     def title(self) -> str:
         return paper.SUITE_NAMES.get(self.suite, self.suite.replace("_", " ").capitalize())
+
+    @property
+    def slug(self) -> str:
+        """A name for files and links."""
+        return re.sub(r"[^a-z0-9]+", "-", f"{self.suite} {self.preset}".lower()).strip("-")
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -7,19 +7,39 @@ UNDEFINED = "–"
 
 def number(value: float) -> str:
     """A return or an error with the digits that matter."""
+    return _fixed(value, _decimals(value))
+
+
+def spread(mean: float, deviation: float | None) -> str:
+    """Mean ± standard deviation, both with the mean's decimals."""
+    if deviation is None:
+        return number(mean)
+    return f"{number(mean)} ± {_fixed(deviation, _decimals(mean))}"
+
+
+def _decimals(value: float) -> int:
+    """Two or three digits that count; the bounds are where rounding adds a digit."""
+    for bound, decimals in ((99.95, 0), (0.995, 1), (0.0995, 2)):
+        if abs(value) >= bound:
+            return decimals
+    return 3 if value else 0
+
+
+def _fixed(value: float, decimals: int) -> str:
     if not math.isfinite(value):
         return UNDEFINED
-    # Below 99.95 one decimal still leaves three digits or fewer.
-    decimals = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 0.95 else 2
     text = f"{value:.{decimals}f}"
-    return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+    return "0" if float(text) == 0 else text.replace("-", "−")
 
 
 def percent(value: float) -> str:
     """A ratio in whole per cent."""
-    if not math.isfinite(value):
-        return UNDEFINED
-    return f"{100 * value:.0f}".replace("-0", "0").replace("-", "−")
+    return _fixed(100 * value, 0)
+
+
+def percent_spread(mean: float, deviation: float | None) -> str:
+    """Mean ± standard deviation in whole per cent."""
+    return percent(mean) if deviation is None else f"{percent(mean)} ± {percent(deviation)}"
 
 
 def count(value: float) -> str:

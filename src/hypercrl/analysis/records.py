@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,9 +40,9 @@ class Session:
     task: int
     step: int
     total_step: int
-    loss: float | None
-    regulariser: float | None
-    validation: float | None
+    loss: float | None = None
+    regulariser: float | None = None
+    validation: float | None = None
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Evaluation:
     step: int
     total_step: int
     returns: tuple[float, ...]
-    successes: tuple[bool, ...] | None
-    one_step: float | None
-    h_step: float | None
+    successes: tuple[bool, ...] | None = None
+    one_step: float | None = None
+    h_step: float | None = None
 
     @property
     def mean(self) -> float:
@@ -230,14 +230,17 @@ def _read_lines(file: Path) -> Iterator[_Line]:
 
 
 def _parse(kind: type[T], lines: Sequence[_Line]) -> tuple[T, ...]:
-    names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
+    """Records of one kind; what a record lacks takes the field's default, if it has one."""
+    known = fields(kind)  # pyright: ignore[reportArgumentType]
+    keys = {"return" if field.name == "total" else field.name: field for field in known}
     parsed = []
     for line in lines:
-        keys = {name: "return" if name == "total" else name for name in names}
-        try:
-            values = {name: _freeze(line.record[key]) for name, key in keys.items()}
-        except KeyError as error:
-            raise UserError(f"Line {line.number} of '{line.file}' has no {error}.") from error
+        values = {
+            f.name: _freeze(line.record[key]) for key, f in keys.items() if key in line.record
+        }
+        for key, field in keys.items():
+            if field.name not in values and field.default is MISSING:
+                raise UserError(f"Line {line.number} of '{line.file}' has no '{key}'.")
         parsed.append(kind(**values))
     return tuple(parsed)
 

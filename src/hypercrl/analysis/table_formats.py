@@ -1,0 +1,161 @@
+"""A table and the forms in which it is written: Markdown, LaTeX (booktabs), CSV and HTML."""
+
+import csv
+import html
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hypercrl.analysis.formatting import UNDEFINED
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "–": "--",
+    "×": r"$\times$",
+    "→": r"$\rightarrow$",
+    "·": r"$\cdot$",
+    "²": "$^2$",
+    "³": "$^3$",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one cell says, a smaller second line, and the numbers behind it for CSV."""
+
+    text: str
+    note: str = ""
+    numbers: Mapping[str, float | None] = field(default_factory=dict)
+    best: bool = False
+    is_prose: bool = False  # words that may wrap
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with a header cell each; `reading` tells how to read it, `sources` names its runs."""
+
+    name: str  # of its files
+    title: str
+    reading: str
+    corner: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    sources: str
+
+    def to_markdown(self) -> str:
+        header = [self.corner, *self.columns]
+        lines = [f"### {self.title}", "", _markdown_row(header)]
+        lines.append("|" + "|".join(["---", *["---:"] * len(self.columns)]) + "|")
+        for name, cells in self.rows:
+            lines.append(_markdown_row([name, *map(_markdown_cell, cells)]))
+        return "\n".join([*lines, "", self.reading, "", f"Runs: {self.sources}", ""])
+
+    def to_latex(self) -> str:
+        rows = []
+        for name, cells in self.rows:
+            rows.append(" & ".join([_latex(name), *map(_latex_cell, cells)]) + r" \\")
+            notes = [rf"{{\scriptsize {_latex(cell.note)}}}" if cell.note else "" for cell in cells]
+            if any(notes):
+                rows.append(" & ".join(["", *notes]) + r" \\")
+        return "\n".join(
+            [
+                "% needs \\usepackage{booktabs}",
+                r"\begin{table}",
+                r"\centering",
+                rf"\caption{{{_latex(self.title)}. {_latex(self.reading)} "
+                rf"Runs: {_latex(self.sources)}}}",
+                rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}",
+                r"\toprule",
+                " & ".join(map(_latex, [self.corner, *self.columns])) + r" \\",
+                r"\midrule",
+                *rows,
+                r"\bottomrule",
+                r"\end{tabular}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+    def to_csv(self) -> str:
+        """Numbers at full precision: one column for each number of a cell."""
+        header = [self.corner]
+        kinds = [self._number_kinds(k) for k in range(len(self.columns))]
+        for column, names in zip(self.columns, kinds, strict=True):
+            header += [f"{column} {name}".strip() for name in names] or [column]
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(header)
+        for name, cells in self.rows:
+            row = [name]
+            for cell, names in zip(cells, kinds, strict=True):
+                row += [_csv_number(cell.numbers.get(n)) for n in names] or [cell.text]
+            writer.writerow(row)
+        return buffer.getvalue()
+
+    def _number_kinds(self, column: int) -> list[str]:
+        """Which numbers any row gives for a column, in the order of their first appearance."""
+        return list(dict.fromkeys(n for _, cells in self.rows for n in cells[column].numbers))
+
+    def to_html(self, marks: Mapping[str, str]) -> str:
+        """`marks` holds HTML to stand before a row's name, such as a dot in its colour."""
+        head = "".join(f'<th scope="col">{_html_column(c)}</th>' for c in self.columns)
+        body = "".join(
+            f'<tr><th scope="row">{marks.get(name, "")}{html.escape(name)}</th>'
+            f"{''.join(map(_html_cell, cells))}</tr>\n"
+            for name, cells in self.rows
+        )
+        return (
+            f'<table><caption class="hidden">{html.escape(self.title)}</caption>\n'
+            f'<thead><tr><th scope="col">{html.escape(self.corner)}</th>{head}</tr></thead>\n'
+            f"<tbody>\n{body}</tbody></table>"
+        )
+
+
+def _markdown_row(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def _markdown_cell(cell: Cell) -> str:
+    text = f"**{cell.text}**" if cell.best else cell.text
+    return f"{text} ({cell.note})" if cell.note else text
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+def _latex_cell(cell: Cell) -> str:
+    return rf"\textbf{{{_latex(cell.text)}}}" if cell.best else _latex(cell.text)
+
+
+def _csv_number(value: float | None) -> str:
+    return "" if value is None or not math.isfinite(value) else repr(float(value))
+
+
+def _html_column(name: str) -> str:
+    """A heading such as "Task 1: pull handle" on two lines."""
+    first, colon, rest = name.partition(": ")
+    return f"<b>{html.escape(first)}</b>{html.escape(rest)}" if colon else html.escape(name)
+
+
+def _html_cell(cell: Cell) -> str:
+    text = html.escape(cell.text)
+    if cell.text == UNDEFINED:
+        text = f'<span aria-label="undefined">{text}</span>'
+    if cell.best:
+        text = f"<strong>{text}</strong>"
+    note = f"<small>{html.escape(cell.note)}</small>" if cell.note else ""
+    words = ' class="words"' if cell.is_prose else ""
+    return f"<td{words}>{text}{note}</td>"
