@@ -76,7 +76,7 @@ LAPTOP = Settings(
         "num_iterations": 3,
         "num_elites": 16,
         "num_kept": 5,
-        "noise_beta": 2.5,
+        "noise_beta": 0.5,  # running is a quick rhythm: whiter noise than pushing needs
         "momentum": 0.1,
         "init_std": 1.0,
     },
