@@ -6,11 +6,13 @@ error and every request that the page makes.
 """
 
 import base64
+import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -156,23 +158,33 @@ class Browser:
             self.requests.append(params["request"]["url"])
 
 
+# Chromium reads its commands from descriptor 3 and answers on 4; this puts ours there.
+TRAMPOLINE = (
+    "import os, sys; read, write = map(int, sys.argv[1:3]); "
+    "os.dup2(read, 3); os.dup2(write, 4); os.execv(sys.argv[3], sys.argv[3:])"
+)
+
+
 @contextmanager
 def start_browser() -> Iterator[Browser]:
     """A fresh Chromium with a profile of its own, gone at the end."""
     program = find_chromium()
     read_commands, write_commands = os.pipe()
     read_answers, write_answers = os.pipe()
+    # Above 9, so that neither is overwritten when the other moves to 3 or 4.
+    given = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (read_commands, write_answers)]
+    os.close(read_commands)
+    os.close(write_answers)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        # Chromium reads its commands from descriptor 3 and answers on 4; the shell puts ours there.
-        redirect = f'exec "$0" "$@" 3<&{read_commands} 4>&{write_answers}'
+        trampoline = [sys.executable, "-c", TRAMPOLINE, *map(str, given)]
         process = subprocess.Popen(
-            ["/bin/sh", "-c", redirect, program, *FLAGS, f"--user-data-dir={profile}"],
-            pass_fds=(read_commands, write_answers),
+            [*trampoline, program, *FLAGS, f"--user-data-dir={profile}"],
+            pass_fds=given,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        os.close(read_commands)
-        os.close(write_answers)
+        for end in given:
+            os.close(end)
         try:
             yield Browser(write_commands, read_answers)
         finally:

@@ -1,0 +1,359 @@
+"""The report: its files, its numbers, and its page in a real browser."""
+
+import csv
+import html
+import io
+import json
+import math
+import re
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from browser import Browser, find_chromium, start_browser
+from hypercrl.analysis import palette, tables
+from hypercrl.analysis.comparison import Comparison, compare
+from hypercrl.analysis.highlights import find_highlights
+from hypercrl.analysis.plots import project
+from hypercrl.analysis.records import read_run
+from hypercrl.analysis.report import write_report
+from hypercrl.analysis.rollouts import VideoShelf
+from hypercrl.errors import UserError
+from synthetic_runs import PROFILES, Recipe, write_matrix, write_run, write_runs
+
+NAN = math.nan
+TABLES = ("retention", "forward-transfer", "metrics", "returns", "success", "improvement")
+TABLES += ("model-error", "cost", "matrix", "runs")
+FIGURES = ("learning-curves", "retention", "forward-transfer", "returns", "model-error", "cost")
+FIGURES += ("embeddings",)
+SCREENS = [(1280, 900), (390, 844)]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> Path:
+    """A page on two suites: a full comparison with one run unfinished, and a lone run."""
+    root = tmp_path_factory.mktemp("runs")
+    methods = ["hypercrl", "multitask", "finetune", "single"]
+    write_runs(root, methods, [0, 1], num_tasks=3, successes=True, videos=True)
+    write_run(root, Recipe("hypercrl", 2, num_tasks=3, stop_after=1, successes=True))
+    write_run(root, Recipe("somebodys_own", suite="door", num_tasks=2, eval_every=0))
+    return write_report([root], tmp_path_factory.mktemp("report") / "page")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with start_browser() as chromium:
+        yield chromium
+
+
+def _compare(*paths: Path) -> Comparison:
+    (comparison,) = compare([read_run(path) for path in paths])
+    return comparison
+
+
+def test_every_table_and_figure_is_written_in_every_form(report):
+    for table in TABLES:
+        for ending in ("md", "tex", "csv"):
+            assert (report.parent / "tables" / f"pusher-laptop-{table}.{ending}").stat().st_size
+    for figure in FIGURES:
+        stem = report.parent / "figures" / f"pusher-laptop-{figure}"
+        assert stem.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+        assert ElementTree.parse(stem.with_suffix(".svg")).getroot().tag.endswith("svg")
+
+
+def test_tables_are_regular(report):
+    for file in (report.parent / "tables").glob("*.md"):
+        rows = [line for line in file.read_text().splitlines() if line.startswith("|")]
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1, file
+    for file in (report.parent / "tables").glob("*.tex"):
+        text = file.read_text()
+        assert all(rule in text for rule in (r"\toprule", r"\midrule", r"\bottomrule"))
+        rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+        assert len({len(re.findall(r"(?<!\\)&", row)) for row in rows}) == 1, file
+        assert text.isascii(), file
+    for file in (report.parent / "tables").glob("*.csv"):
+        assert len({len(row) for row in csv.reader(io.StringIO(file.read_text()))}) == 1, file
+
+
+def test_the_page_refers_to_nothing_outside_itself(report):
+    page = report.read_text()
+    addresses = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert len(addresses) > 40
+    assert all(address.startswith(("data:", "#")) for address in addresses)
+    assert "url(http" not in page
+    assert "@import" not in page
+
+
+def test_ids_are_unique_and_every_reference_resolves(report):
+    page = report.read_text()
+    names = re.findall(r'\bid="([^"]+)"', page)
+    assert len(names) == len(set(names))
+    wanted = re.findall(r'href="#([^"]+)"', page) + re.findall(r"url\(#([^)]+)\)", page)
+    assert set(wanted) <= set(names)
+
+
+def test_the_same_runs_give_the_same_files(tmp_path):
+    run = write_run(tmp_path / "runs", Recipe("hypercrl", num_tasks=2))
+    first = write_report([run], tmp_path / "a").parent
+    second = write_report([run], tmp_path / "b").parent
+    files = sorted(path.relative_to(first) for path in first.rglob("*") if path.is_file())
+    assert len(files) > 20
+    assert all((first / f).read_bytes() == (second / f).read_bytes() for f in files)
+
+
+def test_csv_holds_the_numbers_behind_the_cells(tmp_path):
+    returns = np.array([[200.0, 100.0], [NAN, 300.0]])
+    paths = [write_matrix(tmp_path, "si", returns * k, seed=int(k)) for k in (1, 2)]
+    paths[1:] = [write_matrix(tmp_path, "si", [[200.0, 160.0], [NAN, 300.0]], seed=5)]
+    table = tables.retention_table(_compare(*paths))
+    assert table is not None
+    (row,) = csv.DictReader(io.StringIO(table.to_csv()))
+    assert float(row["Task 1 mean"]) == pytest.approx(0.65)
+    assert float(row["Task 1 std"]) == pytest.approx(np.std([0.5, 0.8], ddof=1))
+    assert "seeds 1, 5" in table.sources
+
+
+def test_the_papers_number_stands_beside_ours_where_it_has_the_cell(tmp_path):
+    returns = np.triu(np.full((5, 5), 300.0))
+    paths = [write_matrix(tmp_path, method, returns) for method in ("hypercrl", "single")]
+    comparison = _compare(*paths)
+    retention = tables.retention_table(comparison)
+    transfer = tables.forward_transfer_table(comparison)
+    assert retention is not None
+    assert transfer is not None
+    notes = [cell.note for cell in retention.rows[0][1]]
+    assert notes == [
+        f"paper {n}" for n in ("99 ± 10", "107 ± 9", "98 ± 13", "103 ± 15", "102 ± 6")
+    ] + [""]
+    assert transfer.rows[0][1][0].note == "paper 127 ± 22"
+    shorter = [write_matrix(tmp_path / "short", "hypercrl", returns[:3, :3])]
+    table = tables.retention_table(_compare(*shorter))
+    assert table is not None
+    assert not any(cell.note for cell in table.rows[0][1])
+
+
+def test_an_undefined_ratio_shows_its_returns_instead(tmp_path):
+    learnt = write_matrix(tmp_path, "si", [[300.0, 240.0], [NAN, 300.0]], seed=0)
+    idle = write_matrix(tmp_path, "si", [[5.0, 240.0], [NAN, 300.0]], seed=1)
+    lost = write_matrix(tmp_path, "ewc", [[-20.0, 7.0], [NAN, 300.0]])
+    table = tables.retention_table(_compare(learnt, idle, lost))
+    assert table is not None
+    rows = dict(table.rows)
+    assert rows["SI"][0].text == "80"
+    assert rows["SI"][0].note == "1 undefined: 240 / 5.0"
+    assert rows["EWC"][0].text == "–"
+    assert rows["EWC"][0].note == "7.0 / −20.0"
+    assert not rows["EWC"][0].best
+
+
+def test_the_best_method_is_marked_and_the_reference_does_not_compete(tmp_path):
+    worse = write_matrix(tmp_path, "ewc", [[300.0, 30.0], [NAN, 300.0]])
+    better = write_matrix(tmp_path, "si", [[300.0, 240.0], [NAN, 300.0]])
+    single = write_matrix(tmp_path, "single", [[300.0, 330.0], [NAN, 300.0]])
+    table = tables.retention_table(_compare(worse, better, single))
+    assert table is not None
+    assert [(name, cells[0].best) for name, cells in table.rows] == [("SI", True), ("EWC", False)]
+
+
+def test_highlights_name_the_best_without_old_data_and_the_best_with(tmp_path):
+    comparison = _compare(*write_runs(tmp_path, ["si", "finetune", "multitask"], [0], num_tasks=3))
+    retention = find_highlights(comparison)[0]
+    assert retention.title == "Best retention"
+    assert retention.label == "SI"
+    assert retention.aside.startswith("With old data: Multi-task")
+
+
+def test_colours_are_stable_and_distinct(tmp_path):
+    few = compare([read_run(p) for p in write_runs(tmp_path / "a", ["si"], [0], num_tasks=1)])
+    methods = [*PROFILES, "one_more", "and_another"]
+    many = compare([read_run(p) for p in write_runs(tmp_path / "b", methods, [0], num_tasks=1)])
+    colours = palette.assign_colours(many)
+    assert palette.assign_colours(few)["SI"] == colours["SI"]
+    assert len(set(colours.values())) == len(methods)
+    codes = [colour.light for colour in palette.css_variables().values()]
+    assert len(set(codes)) == len(codes)
+
+
+def test_more_methods_than_colours_still_get_one(tmp_path):
+    methods = [f"method_{k}" for k in range(14)]
+    found = compare([read_run(p) for p in write_runs(tmp_path, methods, [0], num_tasks=1)])
+    colours = palette.assign_colours(found)
+    assert len(colours) == 14
+    assert set(colours.values()) <= set(range(len(palette.SERIES)))
+
+
+def test_names_from_outside_are_escaped(tmp_path):
+    run = write_run(tmp_path / "runs", Recipe("x", num_tasks=2))
+    config = json.loads((run / "config.json").read_text())
+    evil = "<script>alert('$title')</script> & 50 % _"
+    config["tasks"] = [evil, evil]
+    config["method"] = evil
+    (run / "config.json").write_text(json.dumps(config))
+    page = write_report([run], tmp_path / "out")
+    assert "<script>alert" not in page.read_text()
+    assert html.escape("<script>alert") in page.read_text()
+    latex = (page.parent / "tables" / "pusher-laptop-returns.tex").read_text()
+    assert r"('\$title')</script> \& 50 \% \_" in latex
+
+
+def test_videos_beyond_the_limit_are_put_beside_the_page(tmp_path):
+    file = tmp_path / "clip.mp4"
+    file.write_bytes(b"x" * 100)
+    shelf = VideoShelf(tmp_path / "videos", room=150)
+    assert shelf.place(file, "first").startswith("data:video/mp4;base64,")
+    assert shelf.place(file, "second") == "videos/second.mp4"
+    assert (tmp_path / "videos" / "second.mp4").read_bytes() == file.read_bytes()
+
+
+def test_embeddings_on_a_line_project_onto_one_component():
+    direction = np.array([3.0, 0.0, 4.0])
+    points, shares = project(np.outer([-2.0, 0.0, 2.0], direction))
+    assert np.abs(points[:, 0]) == pytest.approx([10.0, 0.0, 10.0], abs=1e-9)
+    assert points[:, 1] == pytest.approx(np.zeros(3), abs=1e-9)
+    assert shares == pytest.approx([1.0, 0.0])
+    assert project(np.ones((2, 1)))[1] == pytest.approx([0.0, 0.0])
+
+
+def test_a_run_that_has_only_begun_still_gives_a_page(tmp_path):
+    run = write_run(tmp_path / "runs", Recipe("hypercrl", num_tasks=3, stop_after=0))
+    page = write_report([run], tmp_path / "out").read_text()
+    assert "0 of 1" in page
+    assert "Not finished yet: 1 run" in page
+
+
+def test_progress_is_told_and_ends_complete(tmp_path):
+    run = write_run(tmp_path / "runs", Recipe("si", num_tasks=2))
+    told: dict[str, tuple[int, int]] = {}
+    write_report([run], tmp_path / "out", progress=lambda what, *n: told.update({what: n}))
+    assert len(told) == 3
+    assert all(done == total > 0 for done, total in told.values())
+
+
+def test_what_cannot_be_written_or_read_is_said_in_a_sentence(tmp_path):
+    run = write_run(tmp_path / "runs", Recipe("si", num_tasks=1))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_report([run], tmp_path / "file")
+    with pytest.raises(UserError, match="at least one run"):
+        write_report([], tmp_path / "out")
+
+
+def test_a_missing_browser_is_named(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    with pytest.raises(RuntimeError, match="apt-get install chromium"):
+        find_chromium()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_page_shows_everything_on_every_screen(report, browser: Browser, width, height, scheme):
+    browser.open(report, width=width, height=height, scheme=scheme)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    for kind, names in (("figure", FIGURES), ("table", TABLES)):
+        for name in names:
+            target = f'document.querySelector(`[data-{kind}="pusher-laptop-{name}"]`)'
+            box = browser.evaluate(
+                f"(() => {{ const e = {target}; e.closest('details')?.setAttribute('open', '');"
+                " const b = e.getBoundingClientRect(); return [b.width, b.height]; })()"
+            )
+            assert min(box) > 60, name
+    smallest = browser.evaluate(
+        "Math.min(...[...document.querySelectorAll('.panels text')]"
+        ".map(t => t.getBoundingClientRect()).map(b => Math.min(b.height, b.width ? 99 : 0)))"
+    )
+    assert smallest >= 9  # CSS pixels: text in figures stays legible on a phone
+    # The open table of all returns must not widen the page either.
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.evaluate("[...document.querySelectorAll('.panels')].every(p => p.ariaLabel)")
+    assert browser.errors == []
+    assert all(r.startswith(("file:", "data:")) for r in browser.requests)
+
+
+LUMINANCE = """(colour => {
+  const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map(Number)
+    .map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+})"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_enough_contrast(report, browser: Browser, scheme):
+    browser.open(report, width=1280, height=900, scheme=scheme)
+    ground = browser.evaluate(f"{LUMINANCE}(getComputedStyle(document.body).backgroundColor)")
+    assert (ground > 0.5) == (scheme == "light")
+    card = browser.evaluate(
+        f"{LUMINANCE}(getComputedStyle(document.querySelector('.block')).backgroundColor)"
+    )
+    texts = {".reading": "color", "td": "color", "td small": "color", ".panels text": "fill"}
+    for selector, style in {**texts, ".sources a": "color"}.items():
+        text = browser.evaluate(
+            f"{LUMINANCE}(getComputedStyle(document.querySelector('{selector}')).{style})"
+        )
+        brighter, darker = max(text, card), min(text, card)
+        assert (brighter + 0.05) / (darker + 0.05) >= 4.5, selector  # WCAG AA
+
+
+def test_theme_button_overrides_the_system(report, browser: Browser):
+    browser.open(report, width=1280, height=900, scheme="light")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = browser.evaluate(background)
+    browser.evaluate("document.getElementById('theme').click()")
+    assert browser.evaluate(background) != light
+    browser.evaluate("document.getElementById('theme').click()")
+    assert browser.evaluate(background) == light
+    browser.evaluate("localStorage.clear()")
+
+
+def test_method_buttons_hide_and_show_a_method(report, browser: Browser):
+    browser.open(report, width=1280, height=900, scheme="light")
+    hidden = "document.querySelectorAll('.panels .off').length"
+    button = "document.querySelector('.methods button')"
+    assert browser.evaluate(hidden) == 0
+    browser.evaluate(f"{button}.click()")
+    assert browser.evaluate(hidden) > 5
+    assert browser.evaluate(f"{button}.ariaPressed") == "false"
+    browser.evaluate(f"{button}.click()")
+    assert browser.evaluate(hidden) == 0
+
+
+def test_keyboard_reaches_the_controls(report, browser: Browser):
+    browser.open(report, width=1280, height=900, scheme="light")
+    reached = []
+    for _ in range(6):
+        for kind in ("rawKeyDown", "keyUp"):
+            browser.call(
+                "Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9
+            )
+        reached.append(browser.evaluate("document.activeElement.className || 'link'"))
+    assert reached[0] == "skip"
+    assert "theme" in reached
+    outline = browser.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_videos_play_and_tabs_change_the_task(report, browser: Browser, width, height):
+    browser.open(report, width=width, height=height, scheme="light")
+    browser.evaluate("document.querySelector('.rollouts').scrollIntoView()")
+    shown = "document.querySelector('.wall:not([hidden]) video')"
+    browser.wait_for(f"{shown}.videoWidth === 320 && {shown}.currentTime > 0.3")
+    assert browser.evaluate("document.querySelectorAll('.wall:not([hidden]) video').length") == 8
+    browser.evaluate("document.querySelectorAll('[data-wall]')[1].click()")
+    assert "on task 2" in browser.evaluate(f"{shown}.ariaLabel")
+    browser.wait_for(f"{shown}.currentTime > 0.3 && !{shown}.paused")
+    browser.evaluate("document.querySelector('.play').click()")
+    assert browser.evaluate(f"{shown}.paused")
+    assert browser.errors == []
+
+
+@pytest.mark.slow
+def test_56_runs_take_under_half_a_minute_of_one_core(tmp_path):
+    suites = ("pusher", "door")
+    write_runs(tmp_path / "runs", list(PROFILES), range(4), suites, eval_every=200, videos=True)
+    start = time.process_time()
+    write_report([tmp_path / "runs"], tmp_path / "out")
+    assert time.process_time() - start < 30
