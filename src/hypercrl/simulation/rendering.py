@@ -31,8 +31,9 @@ def open_renderer(model: mujoco.MjModel, camera: Camera) -> mujoco.Renderer:
         renderer = mujoco.Renderer(model, camera.height, camera.width)
     except Exception as error:
         raise UserError(
-            "No picture can be rendered because no OpenGL library was found; install one "
-            "(Debian and Ubuntu: `apt-get install libosmesa6`) or set MUJOCO_GL."
+            "No picture can be rendered because MuJoCo found no OpenGL library; install one "
+            "(Debian and Ubuntu: `apt-get install libosmesa6`) and, where mujoco is imported "
+            "before hypercrl, set MUJOCO_GL=osmesa."
         ) from error
     _open_renderers.add(renderer)
     return renderer
