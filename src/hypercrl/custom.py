@@ -74,6 +74,8 @@ def register_suite(suite: Suite) -> Suite:
             )
         return dataclasses.replace(suite, tasks=suite.tasks[:num_tasks])
 
+    # Lists and clashes of names then speak of the user's module and not of this one.
+    first_tasks.__module__ = suite.tasks[0].reward.__module__
     suites.register(suite.name)(first_tasks)
     return suite
 
