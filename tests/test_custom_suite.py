@@ -167,3 +167,9 @@ def test_builtin_name_is_taken():
     suite = suite_from_envs("cartpole", [Drift], closeness, episode_length=10)
     with pytest.raises(UserError, match="taken by a built-in"):
         register_suite(suite)
+
+
+def test_documentation_shows_the_example_itself():
+    documented = (EXAMPLE.parents[1] / "docs" / "suites.md").read_text()
+    _, _, code = EXAMPLE.read_text().partition('"""\n\n')
+    assert code in documented
