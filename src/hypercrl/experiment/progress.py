@@ -17,6 +17,7 @@ class Progress:
     task: int  # tasks begun
     total_step: int
     last_return: float | None
+    model_error: float | None  # validation error of the last training session
     finished: bool
 
     def row(self, root: Path) -> tuple[str, ...]:
@@ -38,7 +39,7 @@ class Progress:
 def read_progress(folder: Path) -> Progress:
     """Reads the records of a run that may still be going on."""
     config = read_config(folder)
-    task, total_step, last_return, finished = 0, 0, None, False
+    task, total_step, last_return, model_error, finished = 0, 0, None, None, False
     path = folder / "metrics.jsonl"
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -48,5 +49,7 @@ def read_progress(folder: Path) -> Progress:
         finished = finished or record["kind"] == "end"
         if record["kind"] == "episode":
             task, last_return = record["task"] + 1, record["return"]
+        if record["kind"] == "session":
+            model_error = record["validation"]
         total_step = max(total_step, record.get("total_step", 0))
-    return Progress(folder, config, task, total_step, last_return, finished)
+    return Progress(folder, config, task, total_step, last_return, model_error, finished)

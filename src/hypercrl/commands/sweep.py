@@ -1,0 +1,156 @@
+"""Carry out many runs: suites × methods × seeds, side by side.
+
+The same command skips what is finished and goes on with what is not.
+"""
+
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from hypercrl.commands.arguments import parse_flags
+from hypercrl.errors import UserError
+from hypercrl.registry import load_plugin
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hypercrl.sweep.location import Location
+    from hypercrl.sweep.plan import PlannedRun
+    from hypercrl.sweep.session import Launcher
+    from hypercrl.sweep.status import RunStatus
+
+REPORT = "report"
+
+
+@dataclass(frozen=True)
+class Options:
+    suite: tuple[str, ...] = ()
+    """Suites, or `all`."""
+    method: tuple[str, ...] = ()
+    """Methods, or `all`, which is the default."""
+    seeds: int | None = None
+    """How many seeds, counted from 0."""
+    tasks: int | None = None
+    """Tasks of each suite; its own number if not given."""
+    preset: str | None = None
+    """Settings of the suite; its first if not given."""
+    planner: str | None = None
+    """Planner; the preset's own if not given."""
+    settings: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="NAME=VALUE")] = ()
+    """Changes such as schedule.updates=100, learner.beta=0.1 or planning.horizon=10, for every
+    run that has such a setting."""
+    file: Path | None = None
+    """A YAML file with these names, for anything richer; flags replace what it says."""
+    out: str = "runs"
+    """Folder of the runs, or a URL that fsspec knows."""
+    videos: bool = False
+    """Film every task at the end of each run."""
+    jobs: int | None = None
+    """Runs at a time; as many as there are cores if not given."""
+    launcher: Literal["local", "ray"] = "local"
+    """Where runs are carried out: on this machine, or on a Ray cluster."""
+    address: str | None = None
+    """The Ray cluster, such as `auto`, HOST:PORT or ray://HOST:PORT."""
+    gpus_per_run: float = 0.0
+    """GPUs that a run asks Ray for; a fraction shares one."""
+    plugin: tuple[str, ...] = ()
+    """Modules or files that register suites, methods or planners of their own."""
+
+
+def run(args: list[str]) -> None:
+    options = parse_flags(Options, args, prog="hypercrl sweep")
+    from rich.console import Console
+
+    from hypercrl.sweep.location import open_location
+
+    # A scheduler that takes the machine back asks first; treat it like Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    console = Console()
+    plugins = tuple(_absolute(plugin) for plugin in options.plugin)
+    for plugin in plugins:
+        load_plugin(plugin)
+    plan = _plan(options)
+    location = open_location(options.out)
+    try:
+        statuses = _carry_out(plan, location, options, plugins, console)
+        _conclude(statuses, location, options.out, console)
+    finally:
+        location.close()
+    failed = [status for status in statuses if status.state == "failed"]
+    if failed:
+        console.print(f"{len(failed)} of {len(statuses)} runs failed:", style="bold red")
+        for status in failed:
+            line = f"  {status.name}: {status.reason}"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print("The same command tries them again.")
+        sys.exit(1)
+
+
+def _plan(options: Options) -> "tuple[PlannedRun, ...]":
+    from hypercrl.sweep.plan import make_selection, parse_settings, plan_runs, read_selections
+
+    names = ("suite", "method", "seeds", "tasks", "preset", "planner")
+    flags: dict[str, Any] = {name: getattr(options, name) for name in names}
+    flags["set"] = parse_settings(options.settings)
+    given = {name: value for name, value in flags.items() if value not in (None, (), {})}
+    if options.file is not None:
+        return plan_runs(read_selections(options.file, given))
+    return plan_runs([make_selection(given)])
+
+
+def _carry_out(
+    plan: "tuple[PlannedRun, ...]",
+    location: "Location",
+    options: Options,
+    plugins: tuple[str, ...],
+    console: "Console",
+) -> "list[RunStatus]":
+    from hypercrl.sweep.session import Session, Shared
+    from hypercrl.sweep.table import display_for
+
+    shared = Shared(_absolute_out(options.out), plugins, options.videos)
+    launcher = _launcher(options)
+    return Session(plan, location, launcher, display_for(console), shared).run()
+
+
+def _launcher(options: Options) -> "Launcher":
+    if options.launcher == "ray":
+        from hypercrl.sweep.ray_launcher import RayLauncher
+
+        return RayLauncher(options.address, options.jobs, options.gpus_per_run)
+    if options.address is not None or options.gpus_per_run:
+        raise UserError("--address and --gpus-per-run belong to --launcher ray.")
+    from hypercrl.sweep.local import LocalLauncher
+
+    return LocalLauncher(options.jobs)
+
+
+def _conclude(
+    statuses: "list[RunStatus]", location: "Location", out: str, console: "Console"
+) -> None:
+    """The tables and the report page of the sweep's runs."""
+    from hypercrl.analysis.report import write_report
+    from hypercrl.analysis.summary import summarise
+
+    location.refresh(status.name for status in statuses)
+    folders = [s.folder for s in statuses if (s.folder / "config.json").exists()]
+    if not folders:
+        return
+    summarise(folders, console)
+    page = write_report(folders, location.view / REPORT)
+    location.publish(page.parent)
+    place = f"{out.rstrip('/')}/{page.relative_to(location.view)}"
+    console.print(f"The report is {place}.", highlight=False, soft_wrap=True)
+
+
+def _absolute(plugin: str) -> str:
+    """Files are named from this folder, and workers may run in another."""
+    return str(Path(plugin).resolve()) if plugin.endswith(".py") else plugin
+
+
+def _absolute_out(out: str) -> str:
+    return out if "://" in out else str(Path(out).resolve())

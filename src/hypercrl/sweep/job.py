@@ -1,0 +1,156 @@
+"""One run as a process of its own: started, followed and, where need be, stopped.
+
+A crash, a killed process or exhausted memory then cannot hurt any other run. The process gets
+its job on standard input, which stays open as its lifeline: the worker ends when whoever
+started it is gone. It answers with its outcome on standard output; everything else that it
+prints goes to the run's log.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from hypercrl.sweep.location import Location, open_location
+from hypercrl.sweep.manifest import close_attempt
+
+LOG = "run.log"
+POLL_SECONDS = 0.1
+STOP_SECONDS = 15.0  # a training session under way ends before its process does
+SINGLE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to carry out, in plain data that travels to any machine."""
+
+    name: str  # of its folder
+    config: Mapping[str, Any]  # RunConfig.to_json
+    out: str  # the sweep's folder or URL
+    plugins: tuple[str, ...] = ()
+    videos: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended."""
+
+    state: str  # "finished", "failed", "elsewhere" or "stopped"
+    reason: str = ""  # of a failure
+    note: str = ""  # what a person should know though the run is fine
+
+
+class RunProcess:
+    """A job's process."""
+
+    def __init__(
+        self, job: Job, *, core: int | None = None, environment: Mapping[str, str] | None = None
+    ):
+        self._stack = contextlib.ExitStack()
+        self._location: Location = open_location(job.out)
+        self._stack.callback(self._location.close)
+        self._workspace = self._stack.enter_context(self._location.workspace(job.name))
+        folder = self._workspace.folder
+        task = {**dataclasses.asdict(job), "folder": str(folder.resolve()), "core": core}
+        log = self._stack.enter_context((folder / LOG).open("ab"))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hypercrl.sweep.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env={**os.environ, **one_thread(os.environ), **(environment or {})},
+            start_new_session=True,  # Ctrl-C reaches the sweep alone, which then stops its runs
+        )
+        self._write(json.dumps(task) + "\n")
+        self._stopping = False
+
+    def poll(self) -> Outcome | None:
+        """The outcome once the process has ended."""
+        self._workspace.save()
+        if self._process.poll() is None:
+            return None
+        with self._stack:
+            outcome = self._read_outcome()
+            close_attempt(self._workspace.folder, outcome.state, outcome.reason)
+            self._workspace.save()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        return outcome
+
+    def stop(self) -> None:
+        """Ask the process to end; what it has done since its last checkpoint is done again."""
+        self._stopping = True
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def _read_outcome(self) -> Outcome:
+        stdout: IO[bytes] | None = self._process.stdout
+        assert stdout is not None
+        text = stdout.read()
+        if text:
+            return Outcome(**json.loads(text))
+        if self._stopping:
+            return Outcome("stopped")
+        return Outcome("failed", _explain(self._process.returncode, self._workspace.folder / LOG))
+
+    def _write(self, text: str) -> None:
+        stdin: IO[bytes] | None = self._process.stdin
+        assert stdin is not None
+        # A process that died at once is told by its exit status, later.
+        with contextlib.suppress(BrokenPipeError):
+            stdin.write(text.encode())
+            stdin.flush()
+
+
+def run_job(job: Job) -> Outcome:
+    """Carry out a job and wait for it."""
+    process = RunProcess(job)
+    try:
+        while (outcome := process.poll()) is None:
+            time.sleep(POLL_SECONDS)
+    except BaseException:
+        stop_all([process])
+        raise
+    return outcome
+
+
+def stop_all(processes: list[RunProcess]) -> None:
+    """Stop processes side by side, and do not wait for ever."""
+    for process in processes:
+        process.stop()
+    deadline = time.monotonic() + STOP_SECONDS
+    running = list(processes)
+    while running:
+        if time.monotonic() > deadline:
+            for process in running:
+                process.kill()
+        running = [process for process in running if process.poll() is None]
+        time.sleep(POLL_SECONDS)
+
+
+def one_thread(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables that keep a run on one thread: many runs side by side use the cores best."""
+    flags = environment.get("XLA_FLAGS", "")
+    if "xla_cpu_multi_thread_eigen" not in flags:
+        flags = f"{flags} {SINGLE_THREAD}".strip()
+    return {"XLA_FLAGS": flags, **dict.fromkeys(THREAD_COUNTS, "1")}
+
+
+def _explain(status: int, log: Path) -> str:
+    if status >= 0:
+        return f"The process ended with status {status} and no word why; see {log}."
+    name = signal.Signals(-status).name
+    hint = ", as happens when memory runs out" if -status == signal.SIGKILL else ""
+    return f"The process was killed by {name}{hint}."

@@ -1,0 +1,114 @@
+"""What ran where: `attempts.json` in each run's folder, `manifest.json` for the whole sweep.
+
+Attempts are written by whoever holds the run's claim and by nobody else, so two sweeps on one
+folder cannot disagree about a run. The manifest is put together from the attempts and replaced
+as a whole.
+"""
+
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hypercrl.errors import UserError
+
+ATTEMPTS = "attempts.json"
+MANIFEST = "manifest.json"
+LOST = "The process vanished together with its machine or its launcher."
+
+Attempt = dict[str, Any]
+
+
+def begin_attempt(folder: Path, **where: Any) -> None:
+    """Note that this process has begun to work on a run."""
+    from hypercrl.experiment.config import versions
+
+    close_attempt(folder, "lost", LOST)
+    attempt = {
+        "state": "running",
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "start": now(),
+        **where,
+        "versions": versions(),
+    }
+    write_json(folder / ATTEMPTS, [*read_attempts(folder), attempt])
+
+
+def close_attempt(folder: Path, state: str, reason: str) -> None:
+    """Note how the attempt under way, if any, ended."""
+    attempts = read_attempts(folder)
+    if attempts and attempts[-1]["state"] == "running":
+        attempts[-1] |= {"state": state, "end": now(), **({"reason": reason} if reason else {})}
+        write_json(folder / ATTEMPTS, attempts)
+
+
+def read_attempts(folder: Path) -> list[Attempt]:
+    """All attempts at a run, the last one last."""
+    try:
+        return json.loads((folder / ATTEMPTS).read_text())
+    except FileNotFoundError:
+        return []
+    except ValueError as error:
+        raise UserError(f"{folder / ATTEMPTS} is damaged: it is not valid JSON.") from error
+
+
+def failure_since(folder: Path, moment: str) -> str | None:
+    """Why the last attempt at a run failed, if it ended after a moment in time."""
+    attempts = read_attempts(folder)
+    last = attempts[-1] if attempts else {}
+    failed = last.get("state") == "failed" and last.get("end", "") >= moment
+    return last.get("reason", "") if failed else None
+
+
+def write_manifest(root: Path, states: Mapping[str, tuple[Mapping[str, Any], str]]) -> Path:
+    """Bring the manifest up to date for runs given as (configuration, state); returns its path.
+
+    Other sweeps' runs stay in it. What the attempts at a run say goes before `state`, which
+    is for runs without any.
+    """
+    path = root / MANIFEST
+    runs = _read_runs(path)
+    for name, (config, state) in states.items():
+        runs[name] = _entry(root / name, config, state)
+    write_json(path, {"updated": now(), "runs": dict(sorted(runs.items()))})
+    return path
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Replace a file as a whole, even where several processes do so at once."""
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, prefix=f".{path.name}", suffix=".partial", delete=False
+    ) as file:
+        json.dump(data, file, indent=1)
+        file.write("\n")
+    os.chmod(file.name, 0o644)  # temporary files are private; records are not
+    os.replace(file.name, path)
+
+
+def now() -> str:
+    """The time in a form that sorts."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _entry(folder: Path, config: Mapping[str, Any], state: str) -> dict[str, Any]:
+    attempts = read_attempts(folder)
+    identity = ("suite", "method", "preset", "seed", "planner", "num_tasks")
+    return {
+        **{name: config[name] for name in identity},
+        "state": attempts[-1]["state"] if attempts else state,
+        "attempts": attempts,
+    }
+
+
+def _read_runs(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())["runs"]
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged; delete it, and the sweep writes it anew.") from error

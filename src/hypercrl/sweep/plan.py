@@ -1,0 +1,205 @@
+"""Which runs a sweep consists of: suites × methods × seeds, from flags or from a YAML file.
+
+A file holds the same names as the flags. Under `runs` it may list several selections that each
+change some of them; a `name` then tells their folders apart:
+
+    suite: pusher
+    seeds: 4
+    runs:
+      - method: all
+      - {method: hypercrl, name: weak, set: {learner.beta: 0.005}}
+"""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypercrl.errors import UserError
+from hypercrl.experiment.config import RunConfig, resolve
+from hypercrl.registry import learners, suites
+from hypercrl.training import default_folder
+
+EVERYTHING = "all"
+SECTIONS = {"schedule": "schedule", "learner": "learner", "planning": "planner"}  # of RunConfig
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Every combination of these is a run."""
+
+    suite: tuple[str, ...] = ()
+    method: tuple[str, ...] = (EVERYTHING,)
+    seeds: tuple[int, ...] = (0,)
+    tasks: int | None = None
+    preset: str | None = None
+    planner: str | None = None
+    name: str = ""
+    set: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run and the name of its folder."""
+
+    name: str
+    config: RunConfig
+
+
+def plan_runs(selections: Iterable[Selection]) -> tuple[PlannedRun, ...]:
+    """All runs, each once, first seeds first: a comparison is complete as early as can be."""
+    planned: dict[str, PlannedRun] = {}
+    for selection in selections:
+        for run in _expand(selection):
+            known = planned.setdefault(run.name, run)
+            if known.config != run.config:
+                raise UserError(
+                    f"The sweep has two different runs called '{run.name}'; give one selection "
+                    "a name of its own."
+                )
+    return tuple(sorted(planned.values(), key=lambda run: run.config.seed))
+
+
+def read_selections(path: Path, flags: Mapping[str, Any]) -> list[Selection]:
+    """The selections of a YAML file; what is given in `flags` replaces the file's own."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UserError(f"The sweep file {path} cannot be read: {error.strerror}.") from error
+    except yaml.YAMLError as error:
+        place = " ".join(str(error).split())
+        raise UserError(f"The sweep file {path} is not valid YAML: {place}.") from error
+    if not isinstance(data, dict):
+        raise UserError(f"The sweep file {path} must map names such as 'suite' to values.")
+    parts = data.pop("runs", None) or [{}]
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise UserError(f"'runs' in the sweep file {path} must be a list of selections.")
+    return [make_selection({**data, **part, **flags}) for part in parts]
+
+
+def make_selection(values: Mapping[str, Any]) -> Selection:
+    """A selection from flags or from YAML, where one name may stand for a list of one."""
+    known = [f.name for f in dataclasses.fields(Selection)]
+    for name in values:
+        if name not in known:
+            raise UserError(f"A sweep has no '{name}'; it has: {', '.join(known)}, runs.")
+    given = {name: value for name, value in values.items() if value is not None}
+    for name in ("suite", "method"):
+        if name in given:
+            given[name] = _names(name, given[name])
+    if "seeds" in given:
+        given["seeds"] = _seeds(given["seeds"])
+    if "tasks" in given and type(given["tasks"]) is not int:
+        raise UserError(f"'tasks' of a sweep must be a whole number, not {given['tasks']!r}.")
+    for name in ("preset", "planner", "name"):
+        if not isinstance(given.get(name, ""), str):
+            raise UserError(f"'{name}' of a sweep must be a name, not {given[name]!r}.")
+    if not isinstance(given.get("set", {}), Mapping):
+        raise UserError("'set' of a sweep must map settings such as schedule.updates to values.")
+    return Selection(**given)
+
+
+def parse_settings(assignments: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` arguments as a mapping."""
+    settings = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise UserError(f"A setting is written NAME=VALUE, unlike '{text}'.")
+        settings[name] = value
+    return settings
+
+
+def change_setting(config: RunConfig, name: str, value: Any) -> RunConfig | None:
+    """The run with one setting, such as `learner.beta`, changed; None where it has no such."""
+    section, *place = name.split(".")
+    if section not in SECTIONS or not place:
+        raise UserError(
+            f"The setting '{name}' must begin with one of: "
+            f"{', '.join(f'{known}.' for known in SECTIONS)}."
+        )
+    return _replace(config, [SECTIONS[section], *place], name, value)
+
+
+def _expand(selection: Selection) -> list[PlannedRun]:
+    """The runs of one selection. A setting changes the runs that have it, at least one."""
+    if not selection.suite:
+        raise UserError("A sweep needs at least one suite; see `hypercrl list suites`.")
+    unused = dict(selection.set)
+    runs = []
+    for suite in _all_or(selection.suite, suites.names):
+        for method in _all_or(selection.method, learners.names):
+            config = resolve(
+                suite,
+                method,
+                preset=selection.preset,
+                planner=selection.planner,
+                num_tasks=selection.tasks,
+            )
+            for name, value in selection.set.items():
+                changed = change_setting(config, name, value)
+                if changed is not None:
+                    config = changed
+                    unused.pop(name, None)
+            seeded = (dataclasses.replace(config, seed=seed) for seed in selection.seeds)
+            runs += [PlannedRun(_folder_name(config, selection.name), config) for config in seeded]
+    if unused:
+        raise UserError(f"No run of the sweep has the setting '{next(iter(unused))}'.")
+    return runs
+
+
+def _folder_name(config: RunConfig, name: str) -> str:
+    stem, seed = default_folder(config).name.rsplit("-", 1)
+    return f"{stem}-{name}-{seed}" if name else f"{stem}-{seed}"
+
+
+def _all_or(names: Sequence[str], everything) -> Sequence[str]:
+    return everything() if EVERYTHING in names else names
+
+
+def _names(kind: str, value: Any) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value or ())
+    if not names or not all(isinstance(name, str) for name in names):
+        raise UserError(f"'{kind}' of a sweep must be one name or several, not {value!r}.")
+    return names
+
+
+def _seeds(value: Any) -> tuple[int, ...]:
+    """A number of seeds counts from 0; a list names them."""
+    seeds = tuple(range(value)) if type(value) is int else value
+    whole = isinstance(seeds, list | tuple) and all(type(seed) is int for seed in seeds)
+    if not whole or not seeds or min(seeds) < 0:
+        raise UserError(
+            f"'seeds' of a sweep must be a number of seeds or a list of them, not {value!r}."
+        )
+    return tuple(seeds)
+
+
+def _replace(owner: Any, place: list[str], name: str, value: Any) -> Any:
+    first, *rest = place
+    if not dataclasses.is_dataclass(owner) or not hasattr(owner, first):
+        return None
+    current = getattr(owner, first)
+    new = _replace(current, rest, name, value) if rest else _convert(name, current, value)
+    return None if new is None else dataclasses.replace(owner, **{first: new})  # type: ignore
+
+
+def _convert(name: str, current: Any, value: Any) -> Any:
+    """A value of the kind that the setting has now; text is read as JSON where it can be."""
+    if isinstance(value, str) and not isinstance(current, str):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, list):
+        value = tuple(value)
+    if isinstance(current, float) and type(value) is int:
+        value = float(value)
+    if current is not None and type(value) is not type(current):
+        raise UserError(
+            f"The setting '{name}' is {current!r} by default and cannot become {value!r}."
+        )
+    return value

@@ -1,0 +1,177 @@
+"""Carries out a plan: claim a run, launch it, follow it, settle it, until none is left.
+
+A run is worked on by whoever holds its claim. One that another sweep holds is waited for: it
+may yet be left unfinished, and then it is ours to finish.
+"""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from hypercrl.errors import UserError
+from hypercrl.experiment.store import read_config
+from hypercrl.sweep.job import Job, Outcome
+from hypercrl.sweep.location import Location
+from hypercrl.sweep.manifest import failure_since, now, write_manifest
+from hypercrl.sweep.plan import PlannedRun
+from hypercrl.sweep.status import RunStatus
+from hypercrl.sweep.table import SweepDisplay
+from hypercrl.sweep.worker import video_name
+
+REFRESH_SECONDS = 1.0
+
+
+class Launcher(Protocol):
+    """Where jobs go."""
+
+    @property
+    def has_room(self) -> bool: ...
+
+    @property
+    def busy(self) -> bool: ...
+
+    @property
+    def num_slots(self) -> int | None: ...
+
+    def start(self, job: Job) -> None: ...
+
+    def collect(self, seconds: float) -> list[tuple[str, Outcome]]: ...
+
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all jobs of a sweep share."""
+
+    out: str  # the location's folder or URL
+    plugins: tuple[str, ...] = ()
+    videos: bool = False
+
+
+class Session:
+    """One call of a sweep."""
+
+    def __init__(
+        self,
+        plan: Sequence[PlannedRun],
+        location: Location,
+        launcher: Launcher,
+        display: SweepDisplay,
+        shared: Shared,
+    ):
+        self._location = location
+        self._launcher = launcher
+        self._display = display
+        self._shared = shared
+        self._begun = now()
+        self.statuses = [_status(run, location.view) for run in plan]
+        self._by_name = {status.name: status for status in self.statuses}
+
+    def run(self) -> list[RunStatus]:
+        """Everything that is left to do; returns how each run ended."""
+        self._refresh(self.statuses)
+        for status in self.statuses:
+            _require_same_run(status)
+            if not self._has_work(status):
+                status.state = "finished"
+        try:
+            with self._display:
+                self._carry_out()
+        except BaseException:
+            self._launcher.stop()
+            for status in self.statuses:
+                if status.state == "running":
+                    self._settle(status, Outcome("stopped"))
+            raise
+        finally:
+            self._note()
+        return self.statuses
+
+    def _carry_out(self) -> None:
+        self._note()
+        while self._open() or self._launcher.busy:
+            for status in self._open():
+                if not self._launcher.has_room:
+                    break
+                self._take_up(status)
+            for name, outcome in self._launcher.collect(REFRESH_SECONDS):
+                self._settle(self._by_name[name], outcome)
+            self._refresh([s for s in self.statuses if s.state in ("running", "elsewhere")])
+            self._display.update(self.statuses, self._launcher.num_slots)
+
+    def _open(self) -> list[RunStatus]:
+        return [s for s in self.statuses if s.state in ("waiting", "elsewhere")]
+
+    def _take_up(self, status: RunStatus) -> None:
+        """Launch a run unless another sweep has it, or had it in the meantime."""
+        if not self._location.claim(status.name):
+            status.state = "elsewhere"
+            return
+        self._refresh([status])
+        failure = failure_since(status.folder, self._begun)
+        if failure is not None:
+            self._settle(status, Outcome("failed", failure))
+        elif not self._has_work(status):
+            self._settle(status, Outcome("finished"))
+        else:
+            status.start()
+            shared = dataclasses.asdict(self._shared)
+            self._launcher.start(Job(name=status.name, config=status.config, **shared))
+            self._display.update(self.statuses, self._launcher.num_slots)
+
+    def _settle(self, status: RunStatus, outcome: Outcome) -> None:
+        self._refresh([status])
+        status.state, status.reason = outcome.state, outcome.reason
+        self._note()
+        self._location.release(status.name)
+        if outcome.note:
+            self._display.tell(f"{status.name}: {outcome.note}")
+
+    def _has_work(self, status: RunStatus) -> bool:
+        tasks = range(status.config["num_tasks"])
+        videos = [status.folder / video_name(task, len(tasks)) for task in tasks]
+        missing = self._shared.videos and not all(video.exists() for video in videos)
+        return missing or not status.is_finished
+
+    def _refresh(self, statuses: Sequence[RunStatus]) -> None:
+        self._location.refresh(status.name for status in statuses)
+        for status in statuses:
+            status.read()
+
+    def _note(self) -> None:
+        """Bring the manifest up to date."""
+        runs = {status.name: (status.config, status.state) for status in self.statuses}
+        with self._location.exclusive():
+            path = write_manifest(self._location.view, runs)
+            self._location.publish(path)
+
+
+def _status(run: PlannedRun, root: Path) -> RunStatus:
+    config = json.loads(json.dumps(run.config.to_json()))
+    return RunStatus(run.name, config, root / run.name)
+
+
+def _require_same_run(status: RunStatus) -> None:
+    """A folder that holds another run must neither be skipped nor continued."""
+    if not (status.folder / "config.json").exists():
+        return
+    stored = read_config(status.folder)
+    stored.pop("versions", None)
+    found, wanted = _flatten(stored), _flatten(status.config)
+    changed = sorted(k for k in found.keys() | wanted.keys() if found.get(k) != wanted.get(k))
+    if changed:
+        raise UserError(
+            f"{status.folder} holds a run with other settings ({', '.join(changed)}); "
+            "choose another --out."
+        )
+
+
+def _flatten(data: Any, place: str = "") -> dict[str, Any]:
+    if not isinstance(data, dict):
+        return {place: data}
+    inner = ((f"{place}.{name}" if place else name, value) for name, value in data.items())
+    return {key: value for name, item in inner for key, value in _flatten(item, name).items()}

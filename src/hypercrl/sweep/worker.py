@@ -1,0 +1,125 @@
+"""The process behind a job: `python -m hypercrl.sweep.worker`, used by `hypercrl.sweep.job`."""
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import IO, Any
+
+from hypercrl.errors import UserError
+from hypercrl.registry import load_plugin
+from hypercrl.sweep.job import LOG, Outcome
+from hypercrl.sweep.location import is_open_elsewhere
+from hypercrl.sweep.manifest import begin_attempt, close_attempt
+
+LOCK_SECONDS = 30.0  # for the process of an attempt that was given up to let go of the folder
+
+
+def main() -> None:
+    answer = _divert_output()
+    task = json.loads(sys.stdin.readline())
+    threading.Thread(target=_follow_lifeline, daemon=True).start()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if task["core"] is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {task["core"]})
+    outcome = _attempt(task)
+    with answer:
+        json.dump(dataclasses.asdict(outcome), answer)
+    # Threads of a renderer or of TensorBoard must not hold up the end.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _attempt(task: dict[str, Any]) -> Outcome:
+    """Work on the run and turn whatever happens into an outcome."""
+    folder = Path(task["folder"])
+    try:
+        if not _is_free(folder):
+            return Outcome("elsewhere")
+        begin_attempt(folder, core=task["core"])
+        note = _work(task, folder)
+        outcome = Outcome("finished", note=note)
+    except KeyboardInterrupt:
+        outcome = Outcome("stopped")
+    except UserError as error:
+        if is_open_elsewhere(folder):
+            return Outcome("elsewhere")
+        outcome = Outcome("failed", str(error))
+    except Exception as error:
+        traceback.print_exc()
+        first = next(iter(str(error).splitlines()), "")
+        outcome = Outcome("failed", f"{type(error).__name__}: {first} (see {folder / LOG})")
+    close_attempt(folder, outcome.state, outcome.reason)
+    return outcome
+
+
+def _work(task: dict[str, Any], folder: Path) -> str:
+    """Carry out what is left of the run; returns what went wrong besides, if anything."""
+    from rich.console import Console
+
+    from hypercrl.experiment.config import RunConfig
+    from hypercrl.experiment.display import PlainLines
+    from hypercrl.experiment.progress import read_progress
+    from hypercrl.training import run
+
+    for plugin in task["plugins"]:
+        load_plugin(plugin)
+    config = RunConfig.from_json(task["config"])
+    if not ((folder / "config.json").exists() and read_progress(folder).finished):
+        console = Console(file=sys.stderr, width=200)
+        run(config, folder, PlainLines(config, console))
+    return _record_videos(folder, config.num_tasks) if task["videos"] else ""
+
+
+def _record_videos(folder: Path, num_tasks: int) -> str:
+    """A video of every task at the end; a machine that cannot draw keeps its results."""
+    try:
+        from hypercrl.analysis.video import record_run
+
+        for task in range(num_tasks):
+            path = folder / video_name(task, num_tasks)
+            if not path.exists():
+                record_run(folder, task, path)
+    except Exception as error:
+        traceback.print_exc()
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        return f"No video could be made: {first}"
+    return ""
+
+
+def video_name(task: int, num_tasks: int) -> str:
+    """Where the video of a task at the end of a run is, within the run's folder."""
+    return f"videos/task-{task}-after-{num_tasks - 1}.mp4"
+
+
+def _is_free(folder: Path) -> bool:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while is_open_elsewhere(folder):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def _divert_output() -> IO[str]:
+    """Keep standard output for the answer; what is printed goes to the log."""
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return answer
+
+
+def _follow_lifeline() -> None:
+    """End with whoever started this process. The store is safe against an end at any moment."""
+    while sys.stdin.read(4096):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Suites so small that a whole run takes seconds, and some that go wrong on demand.
+
+Two point masses on a line, one light and one heavy. Each of the suites `tiny-raises`,
+`tiny-nan` and `tiny-killed` misbehaves in its own way while the variable TINY_TROUBLE is set.
+`tiny-slow` is like `tiny` but takes its time, so that a run can be interrupted.
+"""
+
+import functools
+import os
+import signal
+import time
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+
+from hypercrl import register_suite, suite_from_envs
+from hypercrl.types import Settings
+
+EPISODE_LENGTH = 10
+TROUBLE_STEP = 5
+SLOW_SECONDS = 0.02  # a step
+
+SETTINGS = Settings(
+    random_episodes=1,
+    steps_per_task=20,
+    update_every=10,
+    updates=3,
+    batch_size=8,
+    hidden=(8,),
+    hypernet_hidden=(4,),
+    chunk_size=50,
+    chunk_embedding_dim=2,
+    lookahead=False,
+    planner="icem",
+    planning={"horizon": 3, "num_samples": 8, "num_elites": 4, "num_kept": 2, "num_iterations": 1},
+    eval_episodes=1,
+)
+
+
+class PointMass(gymnasium.Env):
+    """Position and velocity of a mass that is pushed towards the origin."""
+
+    observation_space = gymnasium.spaces.Box(-10.0, 10.0, (2,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, mass: float, trouble: str = ""):
+        self.mass = mass
+        self.trouble = trouble
+        self.state = np.zeros(2, np.float32)
+        self.steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        self.steps = 0
+        return self.state.copy(), {}
+
+    def step(self, action):
+        self.steps += 1
+        position, velocity = self.state
+        velocity = velocity + 0.3 * float(action[0]) / self.mass
+        self.state = np.array([position + 0.3 * velocity, velocity], np.float32)
+        if self.trouble == "slow":
+            time.sleep(SLOW_SECONDS)
+        elif self.steps == TROUBLE_STEP and "TINY_TROUBLE" in os.environ:
+            self._misbehave()
+        return self.state.copy(), 0.0, False, False, {}
+
+    def get_state(self):
+        return {"state": self.state.copy(), "steps": np.array(self.steps)}
+
+    def set_state(self, state):
+        self.state, self.steps = np.array(state["state"]), int(state["steps"])
+
+    def _misbehave(self):
+        if self.trouble == "raises":
+            raise RuntimeError("the motor is unplugged")
+        if self.trouble == "nan":
+            self.state[:] = np.nan
+        if self.trouble == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def reward(state, action, next_state):
+    return 1.0 - jnp.abs(next_state[0])
+
+
+def _register(name: str, trouble: str) -> None:
+    envs = [functools.partial(PointMass, mass, trouble) for mass in (1.0, 2.0)]
+    register_suite(
+        suite_from_envs(name, envs, reward, episode_length=EPISODE_LENGTH, settings=SETTINGS)
+    )
+
+
+_register("tiny", "")
+for _kind in ("raises", "nan", "killed", "slow"):
+    _register(f"tiny-{_kind}", _kind)
