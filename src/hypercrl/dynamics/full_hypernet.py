@@ -12,6 +12,7 @@ from hypercrl.dynamics.hypernet import (
     Hypernet,
     apply_hidden,
     init_hidden,
+    wide_product,
 )
 from hypercrl.dynamics.mlp import Layout, xavier_uniform
 
@@ -37,7 +38,7 @@ class FullHypernet(Generator):
 
     def generate(self, params, embeddings):
         hidden = apply_hidden(self.config.activation, params["hidden"], embeddings)
-        return hidden @ params["output"]["matrix"] + params["output"]["bias"]
+        return wide_product(hidden, params["output"]["matrix"]) + params["output"]["bias"]
 
     def _xavier(self, key):
         """Drawn per target tensor: flat, the long vector would make every weight tiny."""

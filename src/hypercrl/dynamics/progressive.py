@@ -1,0 +1,80 @@
+"""Progressive networks (Rusu et al. 2016): a column per task that also reads the earlier ones.
+
+    h_i^k = σ(W_i^k h_{i−1}^k + U_i^k σ(V_i^k h_{i−1}^{<k}))
+
+Column k is the target network plus, for every layer but the first, an adapter: V projects the
+hidden activations h^{<k} of all earlier columns down to a few numbers, U brings them to the
+layer. The paper's learned scale in front of V is part of V here. Activations of columns that
+do not exist yet are zero, so all columns have the same shapes from the start.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from hypercrl.dynamics.mlp import Layout, xavier_uniform
+
+Activations = tuple[Float[Array, "N T*hidden"], ...]
+
+
+class Column(NamedTuple):
+    """The parameters of one column; with a leading axis, of all columns."""
+
+    weights: Float[Array, "*T num_weights"]
+    down: tuple[Float[Array, "*T T*hidden adapter"], ...]  # V_i, one a layer after the first
+    up: tuple[Float[Array, "*T adapter outputs"], ...]  # U_i
+
+
+@dataclass(frozen=True)
+class Progressive:
+    """The shapes of the columns."""
+
+    layout: Layout
+    num_columns: int
+    adapter: int
+
+    def init(self, *, key: PRNGKeyArray) -> Column:
+        """One column. U starts at zero, so that a new column starts as a network of its own."""
+        weight_key, *keys = jax.random.split(key, len(self.layout.shapes))
+        shapes = self.layout.shapes[1:]
+        return Column(
+            self.layout.init(key=weight_key),
+            tuple(
+                xavier_uniform(k, self.num_columns * n, self.adapter)
+                for k, (n, _) in zip(keys, shapes, strict=True)
+            ),
+            tuple(jnp.zeros((self.adapter, m)) for _, m in shapes),
+        )
+
+    def apply(
+        self, column: Column, earlier: Activations, x: Float[Array, "N inputs"]
+    ) -> tuple[Float[Array, "N raw"], tuple[Float[Array, "N hidden"], ...]]:
+        """Outputs and hidden activations of one column."""
+        hidden = []
+        for i, (matrix, bias) in enumerate(self.layout.unflatten(column.weights)):
+            y = x @ matrix + bias
+            if i > 0:
+                y += jax.nn.relu(earlier[i - 1] @ column.down[i - 1]) @ column.up[i - 1]
+            x = jax.nn.relu(y)
+            hidden.append(x)
+        return y, tuple(hidden[:-1])
+
+    def earlier(
+        self, columns: Column, task: Int[Array, ""], x: Float[Array, "N inputs"]
+    ) -> Activations:
+        """Hidden activations of all columns before `task`, side by side."""
+        widths = self.layout.sizes[1:-1]
+        empty = tuple(jnp.zeros((len(x), self.num_columns * n)) for n in widths)
+
+        def add_column(k, activations):
+            column = jax.tree.map(lambda a: a[k], columns)
+            _, hidden = self.apply(column, activations, x)
+            return tuple(
+                jax.lax.dynamic_update_slice(a, h, (0, k * n))
+                for a, h, n in zip(activations, hidden, widths, strict=True)
+            )
+
+        return jax.lax.fori_loop(0, task, add_column, empty)
