@@ -177,11 +177,13 @@ def test_runs_are_grouped_by_suite_preset_and_what_differs(tmp_path):
     paths = write_runs(tmp_path, ["si", "ewc"], [0, 1], ("pusher", "door"), num_tasks=2)
     paths.append(write_run(tmp_path / "b", Recipe("si", 0, num_tasks=2, learner={"c": 0.5})))
     paths.append(write_run(tmp_path, Recipe("si", preset="paper", num_tasks=2)))
+    paths.append(write_run(tmp_path / "c", Recipe("si", num_tasks=3)))
     groups = compare([read_run(path) for path in paths])
-    assert [(g.suite, g.preset) for g in groups] == [
-        ("pusher", "laptop"),
-        ("pusher", "paper"),
-        ("door", "laptop"),
+    assert [(g.suite, g.preset, len(g.tasks), g.slug) for g in groups] == [
+        ("pusher", "laptop", 2, "pusher-laptop"),
+        ("pusher", "laptop", 3, "pusher-laptop-2"),
+        ("pusher", "paper", 2, "pusher-paper"),
+        ("door", "laptop", 2, "door-laptop"),
     ]
     assert [(e.label, e.seeds) for e in groups[0].entries] == [
         ("SI (c None, learning_rate 0.001)", (0, 1)),

@@ -17,7 +17,7 @@ from browser import Browser, find_chromium, start_browser
 from hypercrl.analysis import palette, tables
 from hypercrl.analysis.comparison import Comparison, compare
 from hypercrl.analysis.highlights import find_highlights
-from hypercrl.analysis.plots import project
+from hypercrl.analysis.plots import plot_learning_curves, project
 from hypercrl.analysis.records import read_run
 from hypercrl.analysis.report import write_report
 from hypercrl.analysis.rollouts import VideoShelf
@@ -217,11 +217,27 @@ def test_embeddings_on_a_line_project_onto_one_component():
     assert project(np.ones((2, 1)))[1] == pytest.approx([0.0, 0.0])
 
 
+def test_learning_curves_fall_back_on_the_episodes_learnt_from(tmp_path):
+    tested = write_run(tmp_path, Recipe("si", 0, num_tasks=2, eval_every=400))
+    untested = write_run(tmp_path / "b", Recipe("si", 0, num_tasks=2, eval_every=0))
+    lengths = []
+    for path in (tested, untested):
+        comparison = _compare(path)
+        drawing = plot_learning_curves(comparison, palette.assign_colours([comparison]))
+        assert drawing is not None
+        # The last line of a panel is the method's; those before it mark task switches.
+        lengths.append([len(np.asarray(axes.lines[-1].get_xdata())) for axes in drawing.panels])
+    # Every 400 of 4,000 steps, on a finished task again during the next, and before a task.
+    assert lengths[0] == [20, 11, 20]
+    # Every 100 steps while a task is learnt, then only at the ends of tasks.
+    assert lengths[1] == [41, 41, 2]
+
+
 def test_a_run_that_has_only_begun_still_gives_a_page(tmp_path):
     run = write_run(tmp_path / "runs", Recipe("hypercrl", num_tasks=3, stop_after=0))
     page = write_report([run], tmp_path / "out").read_text()
     assert "0 of 1" in page
-    assert "Not finished yet: 1 run" in page
+    assert "Unfinished runs (1)" in page
 
 
 def test_progress_is_told_and_ends_complete(tmp_path):

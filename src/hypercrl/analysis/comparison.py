@@ -77,15 +77,11 @@ class Comparison:
     tasks: tuple[str, ...]
     entries: tuple[Entry, ...]
     reference: Float[np.ndarray, "T"]  # r*_i, NaN without runs of the reference method
+    slug: str  # a name for files and links, unique in a report
 
     @property
     def title(self) -> str:
         return paper.SUITE_NAMES.get(self.suite, self.suite.replace("_", " ").capitalize())
-
-    @property
-    def slug(self) -> str:
-        """A name for files and links."""
-        return re.sub(r"[^a-z0-9]+", "-", f"{self.suite} {self.preset}".lower()).strip("-")
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -99,10 +95,18 @@ def compare(runs: Sequence[Run]) -> list[Comparison]:
         groups.setdefault((run.suite, run.preset, run.tasks), []).append(run)
     order = list(paper.SUITE_NAMES)
     keys = sorted(groups, key=lambda key: (_rank(key[0], order), *key))
-    return [_comparison(groups[key]) for key in keys]
+    slugs = _unique_slugs([groups[key][0] for key in keys])
+    return [_comparison(groups[key], slug) for key, slug in zip(keys, slugs, strict=True)]
 
 
-def _comparison(runs: Sequence[Run]) -> Comparison:
+def _unique_slugs(firsts: Sequence[Run]) -> list[str]:
+    """Suite and preset; a number as well where other tasks share both."""
+    plain = [re.sub(r"[^a-z0-9]+", "-", f"{r.suite} {r.preset}".lower()) for r in firsts]
+    earlier = [plain[:k].count(slug) for k, slug in enumerate(plain)]
+    return [f"{slug}-{n + 1}" if n else slug for slug, n in zip(plain, earlier, strict=True)]
+
+
+def _comparison(runs: Sequence[Run], slug: str) -> Comparison:
     first = runs[0]
     scales = metrics.task_scales(runs)
     reference = metrics.reference_returns(runs, first.num_tasks)
@@ -114,7 +118,7 @@ def _comparison(runs: Sequence[Run]) -> Comparison:
             _refuse_duplicates(members)
             scores = tuple(score(run, reference, scales) for run in members)
             entries.append(Entry(method, label, tuple(members), scores))
-    return Comparison(first.suite, first.preset, first.tasks, tuple(entries), reference)
+    return Comparison(first.suite, first.preset, first.tasks, tuple(entries), reference, slug)
 
 
 def score(run: Run, reference: Float[np.ndarray, "T"], scales: Float[np.ndarray, "T"]) -> Scores:
@@ -145,27 +149,33 @@ def mean_over_seeds(stacked: Float[np.ndarray, "K *S"]) -> Float[np.ndarray, "*S
     return np.where(counts > 0, sums / np.maximum(counts, 1), math.nan)
 
 
+def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """The entries of a nested configuration that matter, under dotted names."""
+    for key, value in config.items():
+        if not prefix and key in _CHANGES_NOTHING:
+            continue
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
 def _variants(method: str, runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Runs of one method by label; the label says what differs, if anything does."""
-    flat = [dict(_flatten(run.config)) for run in runs]
+    flat = [dict(flatten(run.config)) for run in runs]
     keys = sorted({key for config in flat for key in config})
     differing = [key for key in keys if len({str(config.get(key)) for config in flat}) > 1]
     name = paper.METHOD_NAMES.get(method, method.replace("_", "-"))
     variants: dict[str, list[Run]] = {}
     for run, config in zip(runs, flat, strict=True):
-        extra = ", ".join(f"{key.split('.')[-1]} {config.get(key)}" for key in differing)
+        extra = ", ".join(f"{_setting_name(key)} {config.get(key)}" for key in differing)
         variants.setdefault(f"{name} ({extra})" if extra else name, []).append(run)
     return variants
 
 
-def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, value in config.items():
-        if not prefix and key in _CHANGES_NOTHING:
-            continue
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
+def _setting_name(key: str) -> str:
+    """A dotted name without the part of the configuration that it stands in."""
+    return key.partition(".")[2] or key
 
 
 def _refuse_duplicates(runs: Sequence[Run]) -> None:

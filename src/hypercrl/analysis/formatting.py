@@ -5,16 +5,16 @@ import math
 UNDEFINED = "–"
 
 
-def number(value: float) -> str:
-    """A return or an error with the digits that matter."""
-    return _fixed(value, _decimals(value))
+def number(value: float, like: float | None = None) -> str:
+    """A return or an error with the digits that matter, or with as many decimals as another."""
+    return _fixed(value, _decimals(value if like is None else like))
 
 
 def spread(mean: float, deviation: float | None) -> str:
     """Mean ± standard deviation, both with the mean's decimals."""
     if deviation is None:
         return number(mean)
-    return f"{number(mean)} ± {_fixed(deviation, _decimals(mean))}"
+    return f"{number(mean)} ± {number(deviation, like=mean)}"
 
 
 def _decimals(value: float) -> int:
@@ -32,8 +32,8 @@ def _fixed(value: float, decimals: int) -> str:
     return "0" if float(text) == 0 else text.replace("-", "−")
 
 
-def percent(value: float) -> str:
-    """A ratio in whole per cent."""
+def percent(value: float, like: float | None = None) -> str:
+    """A ratio in whole per cent, whatever others look like."""
     return _fixed(100 * value, 0)
 
 

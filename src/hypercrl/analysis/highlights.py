@@ -7,6 +7,7 @@ without, and beside it the best one with. The reference method takes no part.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -15,6 +16,14 @@ from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.formatting import number, percent
 
 Measure = Callable[[Entry], statistics.Estimate]
+
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+class Write(Protocol):
+    """How a value becomes text, with the decimals that suit it or another value."""
+
+    def __call__(self, value: float, like: float | None = None) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class Highlight:
 
 def find_highlights(comparison: Comparison) -> list[Highlight]:
     """The highlights that the comparison has numbers for."""
-    wanted: list[tuple[str, str, Callable[[float], str], Measure, bool]] = [
+    wanted: list[tuple[str, str, Write, Measure, bool]] = [
         ("Best retention", "%", percent, _retention, True),
         ("Best forward transfer", "%", percent, _forward_transfer, True),
         ("Highest return at the end", "", number, _final_return, True),
@@ -45,7 +54,7 @@ def _highlight(
     comparison: Comparison,
     title: str,
     unit: str,
-    write: Callable[[float], str],
+    write: Write,
     measure: Measure,
     higher_is_better: bool,
 ) -> Highlight | None:
@@ -63,14 +72,19 @@ def _highlight(
     aside = ""
     if frugal and hoarding:
         rival, theirs = hoarding[0]
-        aside = f"With old data: {rival.label} {write(theirs.value)} {unit}".strip()
+        aside = f"With old data: {rival.label} {_with_unit(write(theirs.value), unit)}"
     elif len(ranked) > 1:
         rival, theirs = ranked[1]
-        aside = f"Next: {rival.label} {write(theirs.value)} {unit}".strip()
+        aside = f"Next: {rival.label} {_with_unit(write(theirs.value), unit)}"
     interval = ""
     if estimate.interval:
-        interval = f"{write(estimate.interval[0])} to {write(estimate.interval[1])}"
+        low, high = (write(end, like=estimate.value) for end in estimate.interval)
+        interval = f"{low} to {high}"
     return Highlight(title, write(estimate.value), unit, entry.label, interval, aside)
+
+
+def _with_unit(value: str, unit: str) -> str:
+    return f"{value}{_NO_BREAK}{unit}" if unit else value
 
 
 def _retention(entry: Entry) -> statistics.Estimate:

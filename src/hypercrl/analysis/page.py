@@ -103,7 +103,7 @@ def _lead(chapters: Sequence[Chapter]) -> str:
         "the seeds behind it."
     )
     if unfinished:
-        text += f" Not finished yet: {_count(unfinished, 'run')}, counted as far as they came."
+        text += f" Unfinished runs ({unfinished}) count as far as they came."
     return text
 
 
@@ -118,9 +118,15 @@ def _footer(version: str) -> str:
 
 
 def _short_title(chapter: Chapter, chapters: Sequence[Chapter]) -> str:
-    comparison = chapter.comparison
-    alone = sum(c.comparison.suite == comparison.suite for c in chapters) == 1
-    return comparison.title if alone else f"{comparison.title}, {comparison.preset}"
+    """A suite's name, with what tells it from others of the same name."""
+    own = chapter.comparison
+    rivals = [c.comparison for c in chapters if c.comparison.suite == own.suite]
+    parts = [own.title]
+    if len({rival.preset for rival in rivals}) > 1:
+        parts.append(own.preset)
+    if len({rival.tasks for rival in rivals if rival.preset == own.preset}) > 1:
+        parts.append(_count(len(own.tasks), "task"))
+    return ", ".join(parts)
 
 
 def _chapter(chapter: Chapter, colours: Mapping[str, int], shelf: VideoShelf) -> str:
@@ -149,11 +155,12 @@ def _chapter(chapter: Chapter, colours: Mapping[str, int], shelf: VideoShelf) ->
             _block(f"{slug}-runs", "Runs", None, [tables["runs"]], [], comparison, colours)
         )
     cards = "".join(_card(highlight, colours) for highlight in find_highlights(comparison))
+    cards = f'<div class="cards">{cards}</div>\n' if cards else ""
     return (
         f'<section class="suite" id="{slug}" aria-labelledby="{slug}-title">\n'
         f'<div class="suite-head"><h2 id="{slug}-title">{html.escape(comparison.title)}'
         f"</h2><p>{html.escape(meta)}</p></div>\n"
-        f'<div class="cards">{cards}</div>\n{_method_buttons(comparison, colours)}\n'
+        f"{cards}{_method_buttons(comparison, colours)}\n"
         + "\n".join(block for block in blocks if block)
         + "\n</section>"
     )

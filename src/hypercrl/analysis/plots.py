@@ -15,7 +15,7 @@ from hypercrl.analysis.comparison import Comparison, Entry, Scores, mean_over_se
 from hypercrl.analysis.drawing import STYLE, Drawing, mark_series, panel_grid
 from hypercrl.analysis.formatting import count, duration, number, percent, size
 from hypercrl.analysis.palette import INK, MUTED, PAGE, SERIES
-from hypercrl.analysis.records import Evaluation, Run
+from hypercrl.analysis.records import Run
 
 Colours = dict[str, int]  # an entry's label: its index into the palette
 
@@ -63,6 +63,7 @@ def plot_learning_curves(comparison: Comparison, colours: Colours) -> Drawing | 
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: count(step)))
         axes.set_xlabel("control steps")
+        axes.set_xlim(left=0)
     _share_limits(panels)
     finals = [
         f"{e.label} {number(metrics.mean_of_defined(e.stack(lambda s: s.average_performance)))}"
@@ -73,7 +74,8 @@ def plot_learning_curves(comparison: Comparison, colours: Colours) -> Drawing | 
         "Learning curves",
         "Test return on one task while all are trained in turn; dotted lines are task switches. "
         "A curve that stays up after its task is not forgotten. Lines are means over seeds, "
-        "bands one standard deviation.",
+        "bands one standard deviation; where a run was not tested while it learnt a task, the "
+        "episodes it learnt from are drawn.",
         f"Learning curves on {comparison.title}. Average return at the end: {', '.join(finals)}.",
         figure,
         panels,
@@ -96,17 +98,35 @@ def _curves(entry: Entry, num_tasks: int) -> list[Curve]:
     """A curve a task, then that of the average over the tasks seen so far."""
     curves: list[Curve] = [{} for _ in range(num_tasks + 1)]
     for run in entry.runs:
-        together: dict[tuple[int, int], list[Evaluation]] = {}
-        for evaluation in run.evaluations:
-            step = evaluation.total_step
-            curves[evaluation.task].setdefault(step, []).append(evaluation.mean)
-            if evaluation.phase != "zero_shot":
-                together.setdefault((step, evaluation.after), []).append(evaluation)
-        for (step, after), evaluations in together.items():
-            if len(evaluations) == after + 1:
-                average = float(np.mean([evaluation.mean for evaluation in evaluations]))
-                curves[num_tasks].setdefault(step, []).append(average)
+        for task in range(num_tasks):
+            for step, value in _task_curve(run, task).items():
+                curves[task].setdefault(step, []).append(value)
+        for step, value in _average_curve(run).items():
+            curves[num_tasks].setdefault(step, []).append(value)
     return curves
+
+
+def _task_curve(run: Run, task: int) -> dict[int, float]:
+    """Tests on one task; the episodes that it was learnt from, where none ran meanwhile."""
+    tests = [e for e in run.evaluations if e.task == task]
+    points = {e.total_step: e.mean for e in tests}
+    if not any(e.phase == "training" and e.after == task for e in tests):
+        learning = [e for e in run.episodes if e.task == task and not e.random]
+        points = {e.total_step: e.total for e in learning} | points
+    return points
+
+
+def _average_curve(run: Run) -> dict[int, float]:
+    """The mean over the tasks seen, wherever all of them were tested at once."""
+    together: dict[tuple[int, int], list[float]] = {}
+    for e in run.evaluations:
+        if e.phase != "zero_shot":
+            together.setdefault((e.total_step, e.after), []).append(e.mean)
+    return {
+        step: float(np.mean(means))
+        for (step, after), means in together.items()
+        if len(means) == after + 1
+    }
 
 
 def _plot_band(axes: Axes, curve: Curve, colour: int) -> None:

@@ -110,7 +110,7 @@ class Table:
 
     def to_html(self, marks: Mapping[str, str]) -> str:
         """`marks` holds HTML to stand before a row's name, such as a dot in its colour."""
-        head = "".join(f'<th scope="col">{_html_column(c)}</th>' for c in self.columns)
+        head = "".join(self._html_heading(k) for k in range(len(self.columns)))
         body = "".join(
             f'<tr><th scope="row">{marks.get(name, "")}{html.escape(name)}</th>'
             f"{''.join(map(_html_cell, cells))}</tr>\n"
@@ -121,6 +121,11 @@ class Table:
             f'<thead><tr><th scope="col">{html.escape(self.corner)}</th>{head}</tr></thead>\n'
             f"<tbody>\n{body}</tbody></table>"
         )
+
+    def _html_heading(self, column: int) -> str:
+        is_prose = any(cells[column].is_prose for _, cells in self.rows)
+        words = ' class="words"' if is_prose else ""
+        return f'<th scope="col"{words}>{_html_column(self.columns[column])}</th>'
 
 
 def _markdown_row(cells: list[str]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from hypercrl.analysis import metrics, paper, statistics
-from hypercrl.analysis.comparison import Comparison, Entry, Scores, mean_over_seeds
+from hypercrl.analysis.comparison import Comparison, Entry, Scores, flatten, mean_over_seeds
 from hypercrl.analysis.formatting import (
     UNDEFINED,
     count,
@@ -394,7 +394,8 @@ def runs_table(comparison: Comparison) -> Table | None:
 
 
 def _settings(learner: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in learner.items())
+    names = ((key.replace(".", " ").replace("_", " "), v) for key, v in flatten(learner))
+    return ", ".join(f"{name} {value}" for name, value in names)
 
 
 def _with_best(
