@@ -11,7 +11,7 @@ import numpy as np
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.config import RunConfig
-from hypercrl.experiment.store import read_config
+from hypercrl.experiment.store import CHECKPOINT, read_config
 from hypercrl.types import Model
 
 
@@ -21,16 +21,17 @@ class Controller:
     def __init__(self, config: RunConfig, folder: Path):
         self.config = config
         self.suite = config.build_suite()
-        path = checkpoint.latest(folder / "checkpoint.safetensors")
-        if path is None:
+        found = checkpoint.load_latest(folder / CHECKPOINT)
+        if found is None:
             raise UserError(f"{folder} has no checkpoint yet; train it first.")
-        arrays, info = checkpoint.load(path)
+        arrays, info = found
         # A task counts as learnt once it has had a training session.
-        self.num_learnt = info["task"] + (1 if info["block"] > 0 else 0)
+        position = info["position"]
+        self.num_learnt = position["task"] + (1 if position["sessions"] > 0 else 0)
         template = config.learner.init(
             self.suite.spec, config.num_tasks, key=streams.key(config.seed, "init")
         )
-        self._state = checkpoint.unflatten(template, arrays, "learner")
+        self._state = checkpoint.unflatten(template, checkpoint.section(arrays, "learner"))
         self._models: dict[int, Model] = {}
         self._task: int | None = None
         self._plan_state = None
@@ -68,7 +69,8 @@ class Controller:
         )
         self._plan_state = plan.state
         self._num_actions += 1
-        return np.clip(np.asarray(plan.action), spec.action_low, spec.action_high)
+        low, high = np.float32(spec.action_low), np.float32(spec.action_high)
+        return np.clip(np.asarray(plan.action), low, high)
 
 
 def load(run: str | Path) -> Controller:

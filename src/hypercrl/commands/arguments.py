@@ -1,6 +1,9 @@
 """Flags from a dataclass, with one sentence for a wrong one."""
 
+import contextlib
 import difflib
+import io
+import itertools
 import re
 from typing import Any, TypeVar
 
@@ -14,7 +17,16 @@ T = TypeVar("T")
 def parse_flags(cls: type[T], args: list[str], *, prog: str, default: T | None = None) -> T:
     """An instance of a dataclass from command-line flags."""
     extra: dict[str, Any] = {} if default is None else {"default": default}
-    options, unknown = tyro.cli(cls, args=args, prog=prog, return_unknown_args=True, **extra)
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            options, unknown = tyro.cli(
+                cls, args=args, prog=prog, return_unknown_args=True, **extra
+            )
+    except SystemExit as stop:
+        if not stop.code:  # help was asked for
+            raise
+        raise UserError(_in_one_sentence(printed.getvalue(), prog)) from None
     if unknown:
         raise UserError(_unknown(cls, unknown[0], prog, extra))
     return options
@@ -28,6 +40,14 @@ def print_usage(doc: str | None, *, asked: bool) -> None:
         return
     usage = next(line for line in text.splitlines() if line.startswith("usage:"))
     raise UserError(f"Something is missing; {usage}.")
+
+
+def _in_one_sentence(box: str, prog: str) -> str:
+    """What a box that tyro drew around an error says, without the help that follows it."""
+    rows = [line.strip("│ ") for line in box.splitlines() if line.startswith("│")]
+    told = itertools.takewhile(lambda row: not row.startswith("─"), rows)
+    sentence = " ".join(told).rstrip(".") or "The flags cannot be understood"
+    return f"{sentence}; see `{prog} --help`."
 
 
 def _unknown(cls: type, argument: str, prog: str, extra: dict[str, Any]) -> str:

@@ -49,6 +49,8 @@ class Options:
     """Folder of the runs, or a URL that fsspec knows."""
     videos: bool = False
     """Film every task at the end of each run."""
+    report: bool = True
+    """End with the tables and the report page."""
     jobs: int | None = None
     """Runs at a time; as many as there are cores if not given."""
     launcher: Literal["local", "ray"] = "local"
@@ -77,7 +79,8 @@ def run(args: list[str]) -> None:
     location = open_location(options.out)
     try:
         statuses = _carry_out(plan, location, options, plugins, console)
-        _conclude(statuses, location, options.out, console)
+        if options.report:
+            _conclude(statuses, location, options.out, console)
     finally:
         location.close()
     failed = [status for status in statuses if status.state == "failed"]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from hypercrl.commands.arguments import parse_flags, print_usage
+from hypercrl.errors import UserError
 from hypercrl.registry import load_plugin
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ def _choose(args: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--planner")
     parser.add_argument("--tasks", type=int)
     parser.add_argument("--plugin", action="append", default=[])
-    return parser.parse_known_args(args)
+    try:
+        return parser.parse_known_args(args)
+    except argparse.ArgumentError as error:
+        raise UserError(f"{error.argument_name}: {error.message}.") from error
 
 
 def _train(config: "RunConfig", args: list[str]) -> None:
@@ -63,6 +67,7 @@ def _train(config: "RunConfig", args: list[str]) -> None:
 
     from hypercrl.experiment.config import Schedule
     from hypercrl.experiment.display import for_console
+    from hypercrl.experiment.runner import CHECKPOINT_SECONDS
     from hypercrl.training import default_folder
     from hypercrl.training import run as run_training
     from hypercrl.types import Learner, Planner
@@ -75,6 +80,10 @@ def _train(config: "RunConfig", args: list[str]) -> None:
         """The run's folder; a name under `runs` made of the choices if not given."""
         fresh: bool = False
         """Delete what the folder holds of the run and start over."""
+        checkpoint_seconds: float = CHECKPOINT_SECONDS
+        """Time between two checkpoints; 0 takes one after every step."""
+        wandb: bool = False
+        """Show the run in Weights & Biases too; needs `pip install hypercrl[wandb]`."""
         schedule: Annotated[Schedule, tyro.conf.arg(name="")] = config.schedule
         learner: Learner = config.learner
         planning: Planner = config.planner
@@ -89,5 +98,12 @@ def _train(config: "RunConfig", args: list[str]) -> None:
     )
     folder = options.out or default_folder(config)
     console = Console()
-    run_training(config, folder, for_console(config, console), fresh=options.fresh)
+    run_training(
+        config,
+        folder,
+        for_console(config, console),
+        fresh=options.fresh,
+        checkpoint_seconds=options.checkpoint_seconds,
+        wandb=options.wandb,
+    )
     console.print(f"The run is in {folder}.", highlight=False, soft_wrap=True)

@@ -1,0 +1,35 @@
+"""Show whether the tasks of a suite conflict: every task's model on every task.
+
+usage: hypercrl conflict RUN… [--episodes N]
+
+RUN is the folder of a finished run, best of a method that keeps every task's model apart.
+Prints Markdown tables of returns and one-step model errors, averaged over the runs.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from hypercrl.commands.arguments import parse_flags, print_usage
+
+
+@dataclass(frozen=True)
+class Options:
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of finished runs."""
+    episodes: int = 5
+    """Episodes behind each cell and run."""
+
+
+def run(args: list[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        print_usage(__doc__, asked=bool(args))
+        return
+    options = parse_flags(Options, args, prog="hypercrl conflict")
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    from hypercrl.analysis.conflict import measure
+
+    print(measure(list(options.runs), options.episodes).markdown())
