@@ -389,8 +389,8 @@ def plot_cost(comparison: Comparison, colours: Colours) -> Drawing | None:
         _name(comparison, "cost"),
         "Cost as tasks accumulate",
         "A method for a lifetime must not slow down or store more and more. First, the median time "
-        "of an update session in each task; then the bytes kept for finished tasks, old transitions "
-        "included, on a logarithmic scale.",
+        "of an update session in each task; then the bytes kept for finished tasks, old "
+        "transitions included, on a logarithmic scale.",
         f"Cost on {comparison.title}. Kept at the end: {', '.join(last)}.",
         figure,
         panels,
