@@ -112,7 +112,7 @@ def draw_frictions(num_tasks: int) -> tuple[float, ...]:
         raise UserError(f"Block sliding offers 1 to {MAX_TASKS} tasks, not {num_tasks}.")
     low, high = np.log(FRICTION_RANGE)
     drawn = np.exp(np.random.default_rng(FRICTION_SEED).uniform(low, high, MAX_TASKS))
-    return (FRICTIONS + tuple(round(float(friction), 4) for friction in drawn))[:num_tasks]
+    return (FRICTIONS + tuple(round(float(friction), 6) for friction in drawn))[:num_tasks]
 
 
 class SlideEnv(TabletopEnv):
