@@ -81,10 +81,13 @@ class RunProcess:
         with self._stack:
             outcome = self._read_outcome()
             close_attempt(self._workspace.folder, outcome.state, outcome.reason)
-            self._workspace.save()
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
                     pipe.close()
+            try:
+                self._workspace.save(final=True)
+            except Exception as error:  # of whichever store it is
+                return Outcome("failed", f"The results could not be saved: {error}")
         return outcome
 
     def stop(self) -> None:

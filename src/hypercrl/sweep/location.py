@@ -9,7 +9,7 @@ import abc
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -23,6 +23,7 @@ class Location(abc.ABC):
     """The home of a sweep's run folders."""
 
     view: Path
+    refresh_seconds: float = 0.0  # between two looks at runs under way
 
     @abc.abstractmethod
     def claim(self, name: str) -> bool:
@@ -52,11 +53,13 @@ class Location(abc.ABC):
 
 
 class Workspace:
-    """A run's folder, and how to save what has changed in it."""
+    """A local folder to work on a run in."""
 
-    def __init__(self, folder: Path, save: Callable[[], None]):
+    def __init__(self, folder: Path):
         self.folder = folder
-        self.save = save
+
+    def save(self, *, final: bool = False) -> None:
+        """Put what has changed where it is kept, now and then or `final`ly."""
 
 
 class FolderLocation(Location):
@@ -96,7 +99,7 @@ class FolderLocation(Location):
     def workspace(self, name: str) -> Iterator[Workspace]:
         folder = self.view / name
         folder.mkdir(parents=True, exist_ok=True)
-        yield Workspace(folder, lambda: None)
+        yield Workspace(folder)
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:

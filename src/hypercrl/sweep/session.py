@@ -6,6 +6,7 @@ may yet be left unfinished, and then it is ours to finish.
 
 import dataclasses
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,10 @@ from typing import Any, Protocol
 from hypercrl.errors import UserError
 from hypercrl.experiment.store import read_config
 from hypercrl.sweep.job import Job, Outcome
-from hypercrl.sweep.location import Location
+from hypercrl.sweep.location import Location, is_open_elsewhere
 from hypercrl.sweep.manifest import failure_since, now, write_manifest
 from hypercrl.sweep.plan import PlannedRun
-from hypercrl.sweep.status import RunStatus
+from hypercrl.sweep.status import ACTIVE, RunStatus
 from hypercrl.sweep.table import SweepDisplay
 from hypercrl.sweep.worker import video_name
 
@@ -40,7 +41,9 @@ class Launcher(Protocol):
 
     def collect(self, seconds: float) -> list[tuple[str, Outcome]]: ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """End what is running and let go of everything."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -68,26 +71,25 @@ class Session:
         self._display = display
         self._shared = shared
         self._begun = now()
+        self._followed_at = 0.0
         self.statuses = [_status(run, location.view) for run in plan]
         self._by_name = {status.name: status for status in self.statuses}
 
     def run(self) -> list[RunStatus]:
         """Everything that is left to do; returns how each run ended."""
-        self._refresh(self.statuses)
-        for status in self.statuses:
-            _require_same_run(status)
-            if not self._has_work(status):
-                status.state = "finished"
         try:
+            self._refresh(self.statuses)
+            for status in self.statuses:
+                _require_same_run(status)
+                if not self._has_work(status):
+                    status.state = "finished"
             with self._display:
                 self._carry_out()
-        except BaseException:
+        finally:
             self._launcher.stop()
             for status in self.statuses:
                 if status.state == "running":
                     self._settle(status, Outcome("stopped"))
-            raise
-        finally:
             self._note()
         return self.statuses
 
@@ -100,8 +102,14 @@ class Session:
                 self._take_up(status)
             for name, outcome in self._launcher.collect(REFRESH_SECONDS):
                 self._settle(self._by_name[name], outcome)
-            self._refresh([s for s in self.statuses if s.state in ("running", "elsewhere")])
+            self._follow()
             self._display.update(self.statuses, self._launcher.num_slots)
+
+    def _follow(self) -> None:
+        """Read the records of the runs under way, as often as the location likes."""
+        if time.monotonic() - self._followed_at >= self._location.refresh_seconds:
+            self._refresh([s for s in self.statuses if s.state in ACTIVE])
+            self._followed_at = time.monotonic()
 
     def _open(self) -> list[RunStatus]:
         return [s for s in self.statuses if s.state in ("waiting", "elsewhere")]
@@ -109,6 +117,10 @@ class Session:
     def _take_up(self, status: RunStatus) -> None:
         """Launch a run unless another sweep has it, or had it in the meantime."""
         if not self._location.claim(status.name):
+            status.state = "elsewhere"
+            return
+        if is_open_elsewhere(status.folder):  # by `hypercrl train`, which makes no claims
+            self._location.release(status.name)
             status.state = "elsewhere"
             return
         self._refresh([status])

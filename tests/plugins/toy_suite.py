@@ -1,8 +1,9 @@
 """Suites so small that a whole run takes seconds, and some that go wrong on demand.
 
-Two point masses on a line, one light and one heavy. Each of the suites `tiny-raises`,
-`tiny-nan` and `tiny-killed` misbehaves in its own way while the variable TINY_TROUBLE is set.
-`tiny-slow` is like `tiny` but takes its time, so that a run can be interrupted.
+Two point masses on a line, one light and one heavy. While the variable TOY_TROUBLE is set, the
+suites `toy-raises`, `toy-nan` and `toy-killed` misbehave, each in its own way, and the second
+task of `toy-slow` takes its time, so that a run can be interrupted there. Without it all of them
+give the same numbers as `toy`.
 """
 
 import functools
@@ -17,9 +18,10 @@ import numpy as np
 from hypercrl import register_suite, suite_from_envs
 from hypercrl.types import Settings
 
+MASSES = (1.0, 2.0)
 EPISODE_LENGTH = 10
 TROUBLE_STEP = 5
-SLOW_SECONDS = 0.02  # a step
+SLOW_SECONDS = 0.1  # a step
 
 SETTINGS = Settings(
     random_episodes=1,
@@ -44,9 +46,9 @@ class PointMass(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-10.0, 10.0, (2,), np.float32)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
 
-    def __init__(self, mass: float, trouble: str = ""):
+    def __init__(self, mass: float, trouble: str):
         self.mass = mass
-        self.trouble = trouble
+        self.trouble = trouble if "TOY_TROUBLE" in os.environ else ""
         self.state = np.zeros(2, np.float32)
         self.steps = 0
 
@@ -61,9 +63,9 @@ class PointMass(gymnasium.Env):
         position, velocity = self.state
         velocity = velocity + 0.3 * float(action[0]) / self.mass
         self.state = np.array([position + 0.3 * velocity, velocity], np.float32)
-        if self.trouble == "slow":
+        if self.trouble == "slow" and self.mass == MASSES[1]:
             time.sleep(SLOW_SECONDS)
-        elif self.steps == TROUBLE_STEP and "TINY_TROUBLE" in os.environ:
+        if self.steps == TROUBLE_STEP:
             self._misbehave()
         return self.state.copy(), 0.0, False, False, {}
 
@@ -87,12 +89,12 @@ def reward(state, action, next_state):
 
 
 def _register(name: str, trouble: str) -> None:
-    envs = [functools.partial(PointMass, mass, trouble) for mass in (1.0, 2.0)]
+    envs = [functools.partial(PointMass, mass, trouble) for mass in MASSES]
     register_suite(
         suite_from_envs(name, envs, reward, episode_length=EPISODE_LENGTH, settings=SETTINGS)
     )
 
 
-_register("tiny", "")
+_register("toy", "")
 for _kind in ("raises", "nan", "killed", "slow"):
-    _register(f"tiny-{_kind}", _kind)
+    _register(f"toy-{_kind}", _kind)

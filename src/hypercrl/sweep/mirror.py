@@ -1,0 +1,238 @@
+"""Runs in an object store, or behind any other URL that fsspec knows.
+
+A run is worked on in a scratch folder on a local disk and copied to the store whenever it has
+saved a checkpoint, and at intervals in between. Two rules make a copy usable at any moment:
+records are copied before the checkpoint that counts on them, and a file appears under its name
+only once it is complete. Without a checkpoint the run starts over, records and all.
+
+Claims are objects that can be created only once. Their holder renews them; one that has not
+been renewed for a while belongs to a sweep that is gone.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hypercrl.errors import UserError
+from hypercrl.sweep.location import CLAIMS, Location, Workspace
+
+CHECKPOINT = "checkpoint.safetensors"
+LOCAL_ONLY = (".lock", "checkpoint.previous.safetensors")
+LOCAL_SUFFIX = ".partial"
+SAVE_SECONDS = 10.0  # between copies of the records; a new checkpoint is copied at once
+FOLLOW_SECONDS = 5.0  # between looks at the runs under way
+RENEW_SECONDS = 30.0
+EXPIRY_SECONDS = 180.0  # clocks may differ, and an upload may keep the holder busy
+SETTLE_SECONDS = 1.0  # for a competitor for an expired claim to show itself
+
+
+class UrlLocation(Location):
+    """Run folders below a URL."""
+
+    refresh_seconds = FOLLOW_SECONDS
+
+    def __init__(self, url: str):
+        try:
+            import fsspec
+        except ImportError as error:
+            raise UserError(
+                f"Writing to {url} needs fsspec; install it with: pip install 'hypercrl[ray]'."
+            ) from error
+        try:
+            self._fs, self._root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+            self._fs.makedirs(self._root, exist_ok=True)
+        except (ImportError, ValueError, OSError) as error:
+            raise UserError(f"The results cannot be kept at {url}: {error}.") from error
+        self.view = Path(tempfile.mkdtemp(prefix="hypercrl-view-"))
+        self._token = uuid.uuid4().hex
+        self._held: dict[str, float] = {}  # name: when it was last renewed
+        self._seen: dict[str, Any] = {}  # remote path: what its listing said when it was fetched
+
+    def claim(self, name: str) -> bool:
+        path = self._claim_path(name)
+        self._fs.makedirs(f"{self._root}/{CLAIMS}", exist_ok=True)
+        if self._create(path):
+            return True
+        lease = self._read_lease(path)
+        if lease is not None and time.time() - lease["renewed"] < EXPIRY_SECONDS:
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(path)
+        if not self._create(path):
+            return False
+        time.sleep(SETTLE_SECONDS)
+        if (self._read_lease(path) or {}).get("holder") == self._token:
+            return True
+        del self._held[name]
+        return False
+
+    def release(self, name: str) -> None:
+        del self._held[name]
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._claim_path(name))
+
+    def refresh(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._fetch(name, self.view / name, skip=_not_for_reading)
+        for name, renewed in self._held.items():
+            if time.monotonic() - renewed > RENEW_SECONDS:
+                self._write_lease(self._claim_path(name), "wb")
+
+    def publish(self, path: Path) -> None:
+        files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+        for file in files:
+            self._upload(file, f"{self._root}/{file.relative_to(self.view)}")
+
+    @contextlib.contextmanager
+    def workspace(self, name: str) -> Iterator[Workspace]:
+        scratch = Path(tempfile.mkdtemp(prefix="hypercrl-run-"))
+        try:
+            folder = scratch / name
+            folder.mkdir()
+            started = self._fs.exists(f"{self._root}/{name}/{CHECKPOINT}")
+            self._fetch(name, folder, skip=lambda file: not started and file.endswith(".jsonl"))
+            yield MirroredWorkspace(folder, name, self)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        # Stores have no locks to wait for. Manifests are put together anew from the runs' own
+        # records each time, so one written at the same moment is at worst a moment old.
+        path = f"{self._root}/manifest.json"
+        if self._fs.exists(path):
+            self._fs.get_file(path, str(self.view / "manifest.json"))
+        yield
+
+    def close(self) -> None:
+        for name in list(self._held):
+            self.release(name)
+        shutil.rmtree(self.view, ignore_errors=True)
+
+    def upload_run_file(self, name: str, file: str, source: Path) -> None:
+        """Put one file of a run where it belongs."""
+        self._upload(source, f"{self._root}/{name}/{file}")
+
+    def _upload(self, source: Path, target: str) -> None:
+        self._fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
+        partial = f"{target}{LOCAL_SUFFIX}"
+        self._fs.put_file(str(source), partial)
+        self._fs.mv(partial, target)
+
+    def _fetch(self, name: str, folder: Path, *, skip) -> None:
+        """Bring a run's files here, those that have changed since the last time."""
+        base = f"{self._root}/{name}"
+        if not self._fs.exists(base):
+            return
+        for path, info in self._fs.find(base, detail=True).items():
+            file = path.removeprefix(base).lstrip("/")
+            target = folder / file
+            stamp = {key: info.get(key) for key in ("size", "mtime", "LastModified", "created")}
+            fresh = self._seen.get(str(target)) == stamp and target.exists()
+            if fresh or file.endswith(LOCAL_SUFFIX) or skip(file):
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            partial = target.with_name(target.name + LOCAL_SUFFIX)
+            with contextlib.suppress(FileNotFoundError):  # replaced just now; it comes next time
+                self._fs.get_file(path, str(partial))
+                os.replace(partial, target)
+                self._seen[str(target)] = stamp
+
+    def _claim_path(self, name: str) -> str:
+        return f"{self._root}/{CLAIMS}/{name}"
+
+    def _create(self, path: str) -> bool:
+        try:
+            self._write_lease(path, "xb")
+        except FileExistsError:
+            return False
+        return True
+
+    def _write_lease(self, path: str, mode: str) -> None:
+        lease = {"holder": self._token, "renewed": time.time()}
+        with self._fs.open(path, mode) as file:
+            file.write(json.dumps(lease).encode())
+        self._held[path.rsplit("/", 1)[1]] = time.monotonic()
+
+    def _read_lease(self, path: str) -> dict[str, Any] | None:
+        """The claim of another sweep; None if it was released just now or is being written."""
+        try:
+            return json.loads(self._fs.cat_file(path))
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            return {"holder": "", "renewed": time.time()}
+
+
+class MirroredWorkspace(Workspace):
+    """Copies what has changed in a scratch folder; `save` is called often and seldom has work."""
+
+    def __init__(self, folder: Path, name: str, location: UrlLocation):
+        super().__init__(folder)
+        self._location = location
+        self._name = name
+        self._stamps = {file: _stamp(folder / file) for file in (*self._files(), CHECKPOINT)}
+        self._saved_at = time.monotonic()
+
+    def save(self, *, final: bool = False) -> None:
+        if final:
+            self._copy_changes()
+            return
+        checkpointed = _stamp(self.folder / CHECKPOINT) not in (None, self._stamps[CHECKPOINT])
+        if checkpointed or time.monotonic() - self._saved_at > SAVE_SECONDS:
+            # Whatever keeps the store from answering now, the next copy makes good for it.
+            with contextlib.suppress(Exception):
+                self._copy_changes()
+            self._saved_at = time.monotonic()
+
+    def _copy_changes(self) -> None:
+        with self._frozen_checkpoint() as checkpoint:
+            for file in self._files():
+                self._copy(file, self.folder / file)
+            if checkpoint is not None:
+                self._copy(CHECKPOINT, checkpoint)
+
+    def _copy(self, file: str, source: Path) -> None:
+        stamp = _stamp(source)
+        if stamp is not None and stamp != self._stamps.get(file):
+            self._location.upload_run_file(self._name, file, source)
+            self._stamps[file] = stamp
+
+    @contextlib.contextmanager
+    def _frozen_checkpoint(self) -> Iterator[Path | None]:
+        """The checkpoint of this moment, under a name that a later one does not replace."""
+        frozen = self.folder.parent / CHECKPOINT
+        try:
+            os.link(self.folder / CHECKPOINT, frozen)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield frozen
+        finally:
+            frozen.unlink()
+
+    def _files(self) -> list[str]:
+        """Names of what belongs to the copy, besides the checkpoint."""
+        names = (str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file())
+        skipped = (CHECKPOINT, *LOCAL_ONLY)
+        return sorted(n for n in names if n not in skipped and not n.endswith(LOCAL_SUFFIX))
+
+
+def _not_for_reading(file: str) -> bool:
+    return file.startswith(("checkpoint", "events/"))
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino)

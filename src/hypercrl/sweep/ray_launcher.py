@@ -1,0 +1,110 @@
+"""The launcher for a Ray cluster: a task a run.
+
+Ray decides where a task goes, and starts it again elsewhere when its machine dies. The task is
+the same process that a local sweep starts, so that a run's numbers do not depend on the
+launcher; it goes on from the run's last checkpoint.
+"""
+
+import dataclasses
+import logging
+import os
+import time
+from typing import Any
+
+from hypercrl.errors import UserError
+from hypercrl.sweep.job import STOP_SECONDS, Job, Outcome, run_job
+
+MAX_RETRIES = 5  # machines that a run may lose
+RESOURCES_SECONDS = 5.0  # between questions for the cluster's size
+
+
+class RayLauncher:
+    """As many runs side by side as the cluster has CPUs (and GPUs), or as asked for."""
+
+    def __init__(self, address: str | None, jobs: int | None = None, gpus_per_run: float = 0.0):
+        self._ray = _connect(address)
+        self._jobs = jobs
+        self._gpus = gpus_per_run
+        self._running: dict[Any, str] = {}
+        self._slots = (0, float("-inf"))  # number, when it was asked for
+        self._task = self._ray.remote(
+            num_cpus=1, num_gpus=gpus_per_run, max_retries=MAX_RETRIES, retry_exceptions=False
+        )(run_remotely)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._running) < self.num_slots
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running)
+
+    @property
+    def num_slots(self) -> int:
+        if self._jobs is not None:
+            return self._jobs
+        if time.monotonic() - self._slots[1] > RESOURCES_SECONDS:
+            self._slots = (self._ask_for_slots(), time.monotonic())
+        return self._slots[0]
+
+    def start(self, job: Job) -> None:
+        reference = self._task.options(name=job.name).remote(dataclasses.asdict(job))
+        self._running[reference] = job.name
+
+    def collect(self, seconds: float) -> list[tuple[str, Outcome]]:
+        """Jobs that ended; waits for the first one, but not longer than `seconds`."""
+        if not self._running:
+            time.sleep(seconds)
+            return []
+        ended, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
+        return [(self._running.pop(reference), self._outcome(reference)) for reference in ended]
+
+    def stop(self) -> None:
+        """End every run and leave the cluster."""
+        for reference in self._running:
+            self._ray.cancel(reference)
+        if self._running:
+            everything = list(self._running)
+            self._ray.wait(everything, num_returns=len(everything), timeout=STOP_SECONDS)
+        self._running.clear()
+        self._ray.shutdown()
+
+    def _outcome(self, reference: Any) -> Outcome:
+        try:
+            return Outcome(**self._ray.get(reference))
+        except self._ray.exceptions.RayError as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            told = lines[-1] if isinstance(error, self._ray.exceptions.RayTaskError) else lines[0]
+            return Outcome("failed", f"Ray could not carry out the run: {told}")
+
+    def _ask_for_slots(self) -> int:
+        found = self._ray.cluster_resources()
+        slots = found.get("CPU", 0.0)
+        if self._gpus:
+            slots = min(slots, found.get("GPU", 0.0) / self._gpus)
+        return max(int(slots), 1)
+
+
+def run_remotely(job: dict[str, Any]) -> dict[str, Any]:
+    """The Ray task: a job's process on whichever machine Ray chose, and its outcome."""
+    return dataclasses.asdict(run_job(Job(**job)))
+
+
+def _connect(address: str | None) -> Any:
+    # Without a GPU request Ray hides the GPUs; say so now rather than warn about a later default.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
+    try:
+        import ray
+    except ImportError as error:
+        raise UserError(
+            "The Ray launcher needs Ray; install it with: pip install 'hypercrl[ray]'."
+        ) from error
+    try:
+        ray.init(address=address or "auto", logging_level=logging.ERROR, log_to_driver=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        place = f"at {address}" if address else "on this machine"
+        raise UserError(
+            f"There is no Ray cluster {place}; start one with `ray start --head` and name it with "
+            "--address."
+        ) from error
+    return ray

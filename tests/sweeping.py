@@ -1,0 +1,99 @@
+"""Sweeps from the command line on the toy suites, for the tests of both launchers."""
+
+import atexit
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PLUGIN = Path(__file__).parent / "plugins" / "toy_suite.py"
+METHODS = ("finetune", "single")
+SEEDS = range(4)
+EIGHT_RUNS = ("--method", *METHODS, "--seeds", str(len(SEEDS)))
+PATIENCE = 300.0  # seconds; only a test that fails anyway waits that long
+
+# Compiled functions are the same in every process: share them, for the sake of the tests' time.
+_CACHE_FOLDER = tempfile.mkdtemp(prefix="hypercrl-tests-")
+atexit.register(shutil.rmtree, _CACHE_FOLDER, ignore_errors=True)
+_CACHE = {
+    "JAX_COMPILATION_CACHE_DIR": _CACHE_FOLDER,
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+
+_TRAIN_ALL = """
+import sys
+from hypercrl.cli import main
+plugin, out, *runs = sys.argv[1:]
+for method, seed in (run.split() for run in runs):
+    main(["train", "toy", method, "--seed", seed, "--plugin", plugin,
+          "--out", f"{out}/toy-{method}-custom-s{seed}"])
+"""
+
+
+def environment(**variables: str) -> dict[str, str]:
+    return {**os.environ, "JAX_PLATFORMS": "cpu", **_CACHE, **variables}
+
+
+def start_sweep(out: Path | str, *args: str, **variables: str) -> subprocess.Popen:
+    """`hypercrl sweep` on the toy suites, in the background."""
+    command = [sys.executable, "-m", "hypercrl.cli", "sweep", "--plugin", str(PLUGIN)]
+    return subprocess.Popen(
+        [*command, "--out", str(out), *args],
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def sweep(out: Path | str, *args: str, **variables: str) -> tuple[int, str]:
+    """The exit status of a sweep and everything that it printed."""
+    process = start_sweep(out, *args, **variables)
+    output, _ = process.communicate()
+    return process.returncode, output
+
+
+@functools.cache
+def single_runs() -> dict[str, bytes]:
+    """The metrics of the eight runs, by their names, each made by `hypercrl train`."""
+    with tempfile.TemporaryDirectory() as out:
+        runs = [f"{method} {seed}" for method in METHODS for seed in SEEDS]
+        command = [sys.executable, "-c", _TRAIN_ALL, str(PLUGIN), out, *runs]
+        subprocess.run(command, env=environment(), check=True, capture_output=True)
+        return metrics(Path(out))
+
+
+def metrics(folder: Path) -> dict[str, bytes]:
+    """What every run below a folder recorded."""
+    return {path.parent.name: path.read_bytes() for path in folder.glob("*/metrics.jsonl")}
+
+
+def attempts(folder: Path, name: str) -> list[dict]:
+    path = folder / name / "attempts.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def read_manifest(folder: Path) -> dict[str, dict]:
+    return json.loads((folder / "manifest.json").read_text())["runs"]
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.1)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process still runs; one that nobody has waited for yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
