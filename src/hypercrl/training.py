@@ -1,5 +1,6 @@
 """`hypercrl.train`: a run from Python, the same as from the command line."""
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 from hypercrl.errors import UserError
 from hypercrl.experiment.config import RunConfig, resolve
 from hypercrl.experiment.display import Display, Silent
-from hypercrl.experiment.runner import Runner
+from hypercrl.experiment.runner import CHECKPOINT_SECONDS, Runner
 from hypercrl.experiment.store import Store
 
 
@@ -25,10 +26,13 @@ def train(
     schedule: Mapping[str, Any] | None = None,
     learner: Mapping[str, Any] | None = None,
     planning: Mapping[str, Any] | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    wandb: bool = False,
 ) -> Path:
     """Run Algorithm 1 and return the run's folder; a folder that holds part of it is continued.
 
-    `schedule`, `learner` and `planning` change single settings of the suite's preset.
+    `schedule`, `learner` and `planning` change single settings of the suite's preset; `fresh`
+    deletes what the folder holds of the run first.
     """
     config = resolve(suite, method, preset=preset, planner=planner, num_tasks=num_tasks, seed=seed)
     config = dataclasses.replace(
@@ -38,23 +42,27 @@ def train(
         planner=_change(config.planner, planning),
     )
     folder = Path(out) if out is not None else default_folder(config)
-    run(config, folder, Silent(), fresh=fresh)
+    run(config, folder, Silent(), fresh=fresh, checkpoint_seconds=checkpoint_seconds, wandb=wandb)
     return folder
 
 
-def run(config: RunConfig, folder: Path, display: Display, *, fresh: bool = False) -> None:
+def run(
+    config: RunConfig,
+    folder: Path,
+    display: Display,
+    *,
+    fresh: bool = False,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    wandb: bool = False,
+) -> None:
     """Carry out, or continue, one run in its folder."""
-    store = Store(folder, config, fresh=fresh)
-    try:
-        Runner(config, store, display).run()
-    except OSError as error:
-        raise UserError(
-            f"The run in {folder} stopped because it could not be saved ({error.strerror}); "
-            "make room and run the same command again to continue from its last checkpoint."
-        ) from error
-    finally:
-        display.close()
-        store.close()
+    with (
+        contextlib.closing(display),
+        contextlib.closing(Store(folder, config, fresh=fresh, wandb=wandb)) as store,
+    ):
+        if store.replaced:
+            display.say(f"starting over: the run that was in {folder} has been deleted")
+        Runner(config, store, display, checkpoint_seconds=checkpoint_seconds).run()
 
 
 def default_folder(config: RunConfig) -> Path:

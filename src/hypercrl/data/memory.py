@@ -63,4 +63,5 @@ class TaskMemory:
         self._counts[:] = state["counts"]
 
     def _num_kept(self, total: int) -> int:
-        return round(self.fraction * total)
+        # A share of a short task may round to nothing, but then there is nothing to sample from.
+        return max(round(self.fraction * total), min(total, 1)) if self.fraction else 0

@@ -1,18 +1,20 @@
 """Checkpoints: one safetensors file with a checksum, replaced atomically.
 
 Loading can never run code: arrays are raw numbers and everything else is JSON in the file's
-header. A new checkpoint is written beside the old one, flushed to the disk and renamed over it;
-the one before is kept under another name until then, so that a crash at any moment leaves a
-usable state behind.
+header. A new checkpoint is written beside the old one and flushed to the disk; then the old one
+is renamed to the one before, and the new one to its name. At any moment, also if the process or
+the machine dies, at least one complete checkpoint is there.
 """
 
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -26,8 +28,8 @@ Arrays = dict[str, np.ndarray]
 
 
 def save(path: Path, arrays: Arrays, info: dict[str, Any]) -> None:
-    """Write a checkpoint; the previous one stays at `path` with the suffix `.previous`."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    """Write a checkpoint; the previous one stays beside it."""
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(info, sort_keys=True)
     metadata = {
         "format": FORMAT,
@@ -35,22 +37,20 @@ def save(path: Path, arrays: Arrays, info: dict[str, Any]) -> None:
         "info": text,
         "checksum": _checksum(arrays, text),
     }
-    temporary = path.with_suffix(".partial")
-    with open(temporary, "wb") as file:
-        file.write(safetensors.numpy.save(arrays, metadata))
-        file.flush()
-        os.fsync(file.fileno())
+    temporary = partial(path)
+    try:
+        _write(temporary, arrays, metadata)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # on a full disk, half a file is in the way
+        raise
     if path.exists():
-        spare = path.with_suffix(".previous.partial")
-        spare.unlink(missing_ok=True)
-        os.link(path, spare)
-        os.replace(spare, previous(path))
+        os.replace(path, previous(path))
     os.replace(temporary, path)
-    _sync_folder(path.parent)
+    sync(path.parent)
 
 
 def load(path: Path) -> tuple[Arrays, dict[str, Any]]:
-    """Read and verify a checkpoint."""
+    """Read and verify one file."""
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -58,16 +58,30 @@ def load(path: Path) -> tuple[Arrays, dict[str, Any]]:
                 raise UserError(f"{path} is not a checkpoint of hypercrl.")
             if metadata.get("version") != str(VERSION):
                 raise UserError(
-                    f"{path} is a checkpoint of version {metadata.get('version')}, and this is "
-                    f"hypercrl's version {VERSION}; continue it with the release that wrote it."
+                    f"{path} has version {metadata.get('version')} of the checkpoint format and "
+                    f"this hypercrl reads version {VERSION}; go on with the release that wrote it."
                 )
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         info = json.loads(metadata["info"])
-    except (safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
+    except FileNotFoundError:
+        raise
+    except (safetensors.SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise UserError(_damaged(path)) from error
-    if _checksum(arrays, metadata["info"]) != metadata.get("checksum"):
+    except OSError as error:
+        raise UserError(f"The checkpoint {path} cannot be read: {error}.") from error
+    if not isinstance(info, dict) or _checksum(arrays, metadata["info"]) != metadata["checksum"]:
         raise UserError(_damaged(path))
     return arrays, info
+
+
+def load_latest(path: Path) -> tuple[Arrays, dict[str, Any]] | None:
+    """The last checkpoint; the one before where a crash came between the two renames."""
+    for candidate in (path, previous(path)):
+        try:
+            return load(candidate)
+        except FileNotFoundError:
+            continue
+    return None
 
 
 def previous(path: Path) -> Path:
@@ -75,50 +89,82 @@ def previous(path: Path) -> Path:
     return path.with_suffix(".previous.safetensors")
 
 
-def latest(path: Path) -> Path | None:
-    """The checkpoint to continue from, if there is any."""
-    for candidate in (path, previous(path)):
-        if candidate.exists():
-            return candidate
-    return None
+def partial(path: Path) -> Path:
+    """Where a checkpoint is while it is being written."""
+    return path.with_suffix(".partial")
 
 
-def flatten(tree: Any, prefix: str) -> Arrays:
+def flatten(tree: Any) -> Arrays:
     """The arrays of a pytree, named by their place in it."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {_name(prefix, place): np.asarray(leaf) for place, leaf in leaves}
+    return {_name(place): _plain(leaf) for place, leaf in leaves}
 
 
-def unflatten(template: Any, arrays: Arrays, prefix: str) -> Any:
-    """A pytree like `template`, filled with named arrays of the same shapes."""
+def unflatten(template: Any, arrays: Arrays) -> Any:
+    """A pytree like `template`, filled with the arrays of a flattened one."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
-    filled = []
-    for place, leaf in leaves:
-        name = _name(prefix, place)
-        if name not in arrays:
-            raise UserError(f"The checkpoint lacks '{name}'; it belongs to another configuration.")
-        if arrays[name].shape != np.shape(leaf):
+    wanted = {_name(place): leaf for place, leaf in leaves}
+    for name in sorted(wanted.keys() ^ arrays.keys()):
+        verb = "lacks" if name in wanted else "has an unknown"
+        raise UserError(f"The checkpoint {verb} '{name}'; it belongs to another configuration.")
+    for name, leaf in wanted.items():
+        found, needed = arrays[name], _plain(leaf)
+        if (found.shape, found.dtype) != (needed.shape, needed.dtype):
             raise UserError(
-                f"The checkpoint's '{name}' has shape {arrays[name].shape}, but this "
-                f"configuration needs {np.shape(leaf)}; it belongs to another suite or setting."
+                f"The checkpoint's '{name}' is {found.dtype} {found.shape}, but this configuration "
+                f"needs {needed.dtype} {needed.shape}; it belongs to another suite or setting."
             )
-        filled.append(_like(leaf, arrays[name]))
+    filled = [_like(leaf, arrays[name]) for name, leaf in wanted.items()]
     return jax.tree_util.tree_unflatten(structure, filled)
 
 
-def _like(leaf: Any, array: np.ndarray) -> Any:
-    """An array of the template's own kind: on the host, or on the device."""
-    return array if isinstance(leaf, np.ndarray) else jax.numpy.asarray(array)
-
-
 def section(arrays: Arrays, prefix: str) -> Arrays:
-    """The arrays under one name, without it."""
-    start = f"{prefix}/"
-    return {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
+    """One branch of a flattened pytree: the arrays under a name, without it."""
+    found = {name: name.removeprefix(prefix) for name in arrays if name.startswith(prefix)}
+    return {rest[1:]: arrays[name] for name, rest in found.items() if rest[:1] in ("", "/")}
 
 
-def _name(prefix: str, place: Any) -> str:
-    return f"{prefix}/{jax.tree_util.keystr(place, simple=True, separator='/')}"
+def sync(folder: Path) -> None:
+    """Make renames within a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
+    try:
+        safetensors.numpy.save_file(arrays, path, metadata)  # straight from the arrays' memory
+    except safetensors.SafetensorError as error:
+        code = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(code[1]), os.strerror(int(code[1]))) if code else error from error
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _name(place: Any) -> str:
+    return jax.tree_util.keystr(place, simple=True, separator="/")
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _plain(leaf: Any) -> np.ndarray:
+    """The numbers of a leaf."""
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _like(leaf: Any, array: np.ndarray) -> Any:
+    """The numbers as a leaf of the template's own kind: on the host, on the device, a scalar."""
+    if isinstance(leaf, np.ndarray):
+        return array
+    if not isinstance(leaf, jax.Array):
+        return type(leaf)(array.item())
+    if _is_key(leaf):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(leaf))
+    return jnp.asarray(array)
 
 
 def _checksum(arrays: Arrays, text: str) -> str:
@@ -126,24 +172,14 @@ def _checksum(arrays: Arrays, text: str) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
-        digest.update(array.tobytes())
+        digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
 def _damaged(path: Path) -> str:
-    spare = previous(path)
     way_out = (
         "delete it to continue from the one before, which was kept"
-        if spare != path and spare.exists()
+        if previous(path).exists()
         else "start over with --fresh"
     )
     return f"The checkpoint {path} is damaged or cut short; {way_out}."
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -85,6 +85,10 @@ class RunConfig:
     learner: Learner
     planner: Planner
 
+    def __post_init__(self):
+        if self.seed < 0:
+            raise UserError(f"The seed cannot be negative ({self.seed}).")
+
     def build_suite(self) -> Suite:
         return build_suite(self.suite, self.num_tasks)
 

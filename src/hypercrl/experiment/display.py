@@ -13,6 +13,10 @@ class Display(ABC):
     """Told of everything that happens, in the order in which it happens."""
 
     @abstractmethod
+    def say(self, text: str) -> None:
+        """Something that a person should know about the run."""
+
+    @abstractmethod
     def resume(self, task: int, step: int) -> None: ...
 
     @abstractmethod
@@ -39,6 +43,9 @@ class Display(ABC):
 
 class Silent(Display):
     """For library use and sweeps."""
+
+    def say(self, text):
+        pass
 
     def resume(self, task, step):
         pass
@@ -71,6 +78,9 @@ class PlainLines(Display):
         self._pace = Pace(config)
         self._return = float("nan")
         self._episode = 0
+
+    def say(self, text):
+        self._print(text)
 
     def resume(self, task, step):
         self._pace.start_at(task, step)
@@ -123,6 +133,9 @@ class LiveLine(Display):
             self._title(0), total=self._pace.total, facts="", left="?"
         )
         self._progress.start()
+
+    def say(self, text):
+        self._progress.console.print(text, highlight=False, soft_wrap=True)
 
     def resume(self, task, step):
         self._pace.start_at(task, step)

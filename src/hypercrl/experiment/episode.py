@@ -2,18 +2,26 @@
 
 The `Actor` is the only place that touches an environment. It checks what comes back, so that a
 simulator's NaN stops the run with a sentence instead of poisoning a model.
+
+An environment may offer `get_state()`, a dictionary of arrays with everything that decides how
+it goes on, and `set_state(state)`. A run can then be saved within an episode, otherwise between
+two episodes only.
 """
 
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from hypercrl.errors import UserError
-from hypercrl.experiment import streams
+from hypercrl.experiment import checkpoint, streams
+from hypercrl.experiment.stopwatch import Stopwatch
 from hypercrl.types import Model, Planner, Spec, Task
 
 
@@ -25,6 +33,7 @@ class Step(NamedTuple):
     next_state: np.ndarray
     reward: float
     done: bool
+    episode: int  # its number, from 1
     episode_return: float  # so far
 
 
@@ -41,21 +50,22 @@ class Actor:
         purpose: tuple[str, *tuple[int, ...]],
         continuing: bool = False,
         render_mode: str | None = None,
+        stopwatch: Stopwatch | None = None,
     ):
         self.task = task
         self.spec = spec
         self.planner = planner
-        self.env: gymnasium.Env = task.make(render_mode)
-        self.continuing = continuing
+        self.continuing = continuing  # go on without a reset where an episode's time is over
         self.episode = 0  # episodes started
         self.episode_step = 0
         self.episode_return = 0.0
-        self.planning_seconds = 0.0
-        self.simulation_seconds = 0.0
+        self._stopwatch = stopwatch or Stopwatch()
         self._seed = seed
         self._purpose = purpose
         self._observation: np.ndarray | None = None
         self._plan_state: Any = None
+        with self._explain():
+            self.env: gymnasium.Env = task.make(render_mode)
 
     @property
     def at_boundary(self) -> bool:
@@ -65,17 +75,16 @@ class Actor:
     def plan(self, model: Model) -> Step:
         """One step of model-predictive control."""
         observation = self._ready()
-        start = time.perf_counter()
-        plan = self.planner.plan(
-            self._plan_state,
-            model,
-            self.task.reward,
-            jnp.asarray(observation),
-            key=self._key("plan"),
-        )
-        action = np.asarray(plan.action)
+        with self._stopwatch.measure("planning"):
+            plan = self.planner.plan(
+                self._plan_state,
+                model,
+                self.task.reward,
+                jnp.asarray(observation),
+                key=streams.key(self._seed, f"{self._name}:plan", *self._counters),
+            )
+            action = self._check_action(np.asarray(plan.action))
         self._plan_state = plan.state
-        self.planning_seconds += time.perf_counter() - start
         return self._execute(action)
 
     def explore(self) -> Step:
@@ -89,92 +98,95 @@ class Actor:
     def close(self) -> None:
         self.env.close()
 
+    @property
+    def can_save(self) -> bool:
+        """Whether `get_state` would tell everything, now."""
+        return self.at_boundary or _tells_its_state(self.env, self.spec.episode_length)
+
     def get_state(self) -> dict[str, Any]:
-        """What a checkpoint needs; within an episode the environment must offer its state."""
+        """What a checkpoint needs; between episodes that is next to nothing."""
         state: dict[str, Any] = {
             "episode": np.array(self.episode),
             "episode_step": np.array(self.episode_step),
             "episode_return": np.array(self.episode_return),
         }
         if not self.at_boundary:
-            env: Any = self.env.unwrapped
             state["observation"] = self._observation
             state["plan"] = self._plan_state
-            state["env"] = env.get_state()
+            with self._explain():
+                env: Any = self.env.unwrapped
+                state["env"] = {name: np.array(value) for name, value in env.get_state().items()}
         return state
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go back to a state from `get_state`."""
-        self.episode = int(state["episode"])
-        self.episode_step = int(state["episode_step"])
-        self.episode_return = float(state["episode_return"])
-        self._observation = None
-        if "env" in state:
-            env: Any = self.env.unwrapped
-            env.set_state(state["env"])
-            self._observation = np.asarray(state["observation"])
-            self._plan_state = state["plan"]
-
-    def begin_episode(self) -> None:
-        """Reset now rather than at the next step."""
-        self._ready()
-
-    @property
-    def can_save(self) -> bool:
-        """Whether `get_state` would tell everything, now."""
-        return self.at_boundary or hasattr(self.env.unwrapped, "get_state")
+    def set_state(self, arrays: checkpoint.Arrays) -> None:
+        """Go back to where the flattened arrays of a `get_state` were taken."""
+        if "observation" in arrays:
+            self._ready()  # an environment expects a reset before anything else
+            with self._explain():
+                env: Any = self.env.unwrapped
+                env.set_state(checkpoint.section(arrays, "env"))
+            self._observation = arrays["observation"]
+            self._plan_state = checkpoint.unflatten(
+                self.planner.init(self.spec), checkpoint.section(arrays, "plan")
+            )
+        self.episode = int(arrays["episode"])
+        self.episode_step = int(arrays["episode_step"])
+        self.episode_return = float(arrays["episode_return"])
 
     def _ready(self) -> np.ndarray:
         """The current observation, after a reset where an episode begins."""
         if self._observation is None:
             # Named by task and episode alone: repeated tests of a task start alike.
             seed = streams.integer(self._seed, f"{self._name}:reset", self._scope[0], self.episode)
-            observation, _ = self.env.reset(seed=seed)
-            self._observation = self._check(observation)
-            self._plan_state = self.planner.init(self.spec)
+            with self._explain():
+                observation, _ = self.env.reset(seed=seed)
             self.episode += 1
             self.episode_step = 0
             self.episode_return = 0.0
+            self._observation = self._check_state(observation)
+            self._plan_state = self.planner.init(self.spec)
         return self._observation
 
     def _execute(self, action: np.ndarray) -> Step:
         state = self._ready()
-        start = time.perf_counter()
-        observation, _, terminated, truncated, _ = self.env.step(action)
-        self.simulation_seconds += time.perf_counter() - start
-        next_state = self._check(observation)
+        with self._stopwatch.measure("simulation"), self._explain():
+            observation, _, terminated, truncated, _ = self.env.step(action)
+        next_state = self._check_state(observation)
         reward = self._reward(state, action, next_state)
         self.episode_step += 1
         self.episode_return += reward
-        done = bool(terminated or truncated or self.episode_step >= self.spec.episode_length)
-        if self.continuing and not terminated:
+        # An environment that is never reset says that its time is over at every step from then on.
+        over = bool(terminated or (truncated and not self.continuing))
+        done = over or self.episode_step >= self.spec.episode_length
+        step = Step(state, action, next_state, reward, done, self.episode, self.episode_return)
+        self._observation = next_state
+        if done and self.continuing and not terminated:
             # Only the bookkeeping starts anew; the environment goes on where it is.
-            self._observation = next_state
-            if done:
-                total, self.episode_return = self.episode_return, 0.0
-                self.episode, self.episode_step = self.episode + 1, 0
-                return Step(state, action, next_state, reward, done, total)
-        else:
-            self._observation = None if done else next_state
-        return Step(state, action, next_state, reward, done, self.episode_return)
+            self.episode += 1
+            self.episode_step = 0
+            self.episode_return = 0.0
+        elif done:
+            self._observation = None
+        return step
 
     def _reward(self, state, action, next_state) -> float:
         bounded = np.clip(action, self.spec.action_low, self.spec.action_high).astype(np.float32)
         reward = np.asarray(_evaluate_reward(self.task.reward, state, bounded, next_state))
-        if reward.shape != ():
-            raise UserError(
-                f"The reward of task '{self.task.name}' has shape {reward.shape}; it must return "
-                "one number."
-            )
         if not np.isfinite(reward):
-            raise UserError(
-                f"The reward of task '{self.task.name}' is {float(reward)} in episode "
-                f"{self.episode}, step {self.episode_step}; it must be finite."
-            )
+            raise UserError(f"The reward of task '{self.task.name}' is {reward} {self._where}.")
         return float(reward)
 
-    def _check(self, observation: Any) -> np.ndarray:
-        array = np.asarray(observation, np.float32)
+    def _check_action(self, action: np.ndarray) -> np.ndarray:
+        if action.shape != (self.spec.action_dim,) or not np.all(np.isfinite(action)):
+            raise UserError(
+                f"The planner {type(self.planner).__name__} returned {action} {self._where}; an "
+                f"action must be {self.spec.action_dim} finite numbers."
+            )
+        return action
+
+    def _check_state(self, observation: Any) -> np.ndarray:
+        with self._explain():
+            array = np.array(observation, np.float32)
         if array.shape != (self.spec.state_dim,):
             raise UserError(
                 f"The environment of task '{self.task.name}' returned a state of shape "
@@ -183,9 +195,27 @@ class Actor:
         if not np.all(np.isfinite(array)):
             raise UserError(
                 f"The environment of task '{self.task.name}' returned a state that is not finite "
-                f"in episode {self.episode}, step {self.episode_step}."
+                f"{self._where}."
             )
         return array
+
+    @contextmanager
+    def _explain(self) -> Iterator[None]:
+        """Whatever goes wrong inside an environment, in one sentence."""
+        try:
+            yield
+        except UserError:
+            raise
+        except Exception as error:
+            reason = (str(error) or "no reason given").splitlines()[0].rstrip(".")
+            raise UserError(
+                f"The environment of task '{self.task.name}' failed {self._where} with "
+                f"{type(error).__name__}: {reason}."
+            ) from error
+
+    @property
+    def _where(self) -> str:
+        return f"in episode {self.episode}, step {self.episode_step}"
 
     @property
     def _name(self) -> str:
@@ -199,8 +229,34 @@ class Actor:
     def _counters(self) -> tuple[int, ...]:
         return (*self._scope, self.episode, self.episode_step)
 
-    def _key(self, use: str):
-        return streams.key(self._seed, f"{self._name}:{use}", *self._counters)
+
+def _tells_its_state(env: gymnasium.Env, episode_length: int) -> bool:
+    """Whether `get_state` of the innermost environment leaves nothing out."""
+    while isinstance(env, gymnasium.Wrapper):
+        limit = env.spec.max_episode_steps if env.spec is not None else None
+        # A time limit counts steps, but before it is reached the actor has closed the episode.
+        idle = isinstance(env, TimeLimit) and limit is not None and limit >= episode_length
+        if not (idle or isinstance(env, (OrderEnforcing, PassiveEnvChecker))):
+            return False
+        env = env.env
+    return hasattr(env, "get_state") and hasattr(env, "set_state")
+
+
+def check_reward(task: Task, spec: Spec) -> None:
+    """Make sure, before anything is run, that a task's reward is one number that JAX can trace."""
+    state = jax.ShapeDtypeStruct((spec.state_dim,), jnp.float32)
+    action = jax.ShapeDtypeStruct((spec.action_dim,), jnp.float32)
+    try:
+        reward = jax.eval_shape(lambda s, a, n: task.reward(s, a, n), state, action, state)
+    except Exception as error:
+        reason = (str(error) or "no reason given").splitlines()[0].rstrip(".")
+        raise UserError(
+            f"The reward of task '{task.name}' cannot be traced by JAX: {reason}."
+        ) from error
+    shape = getattr(reward, "shape", None)
+    if shape != ():
+        found = type(reward).__name__ if shape is None else f"an array of shape {shape}"
+        raise UserError(f"The reward of task '{task.name}' must be one number and not {found}.")
 
 
 @eqx.filter_jit

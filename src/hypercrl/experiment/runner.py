@@ -10,308 +10,287 @@
 
 The paper learns for the first time after K planned steps; learning from the random episodes
 first spares those steps a plan on an untrained model. The runner does not know which method
-it drives, and everything it draws is named by (seed, purpose, counters).
+it drives. Everything it draws is named by (seed, purpose, counters) and everything else it
+depends on is in its checkpoints, so that a run may be interrupted anywhere and ends the same.
 """
 
+import dataclasses
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hypercrl.data.buffer import Buffer
 from hypercrl.data.memory import TaskMemory
+from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.config import RunConfig
 from hypercrl.experiment.display import Display
-from hypercrl.experiment.episode import Actor, Step
-from hypercrl.experiment.evaluate import (
-    Probe,
-    Trajectory,
-    make_probe,
-    probe_errors,
-    run_episode,
-    validation_error,
-)
+from hypercrl.experiment.episode import Actor, Step, check_reward
+from hypercrl.experiment.evaluate import validation_error
+from hypercrl.experiment.stopwatch import Stopwatch
 from hypercrl.experiment.store import Store
+from hypercrl.experiment.testing import Tester, finite
 from hypercrl.types import Model
 
-CHECKPOINT_SECONDS = 20.0  # at most this much work is lost, besides the block under way
+CHECKPOINT_SECONDS = 20.0  # about as much work as a crash may cost
+
+
+@dataclass
+class Position:
+    """How far a run is."""
+
+    task: int = 0  # the task under way, from 0
+    sessions: int = 0  # training sessions in this task; 0: it has not begun
+    step: int = 0  # planned control steps in this task
+    tested: int = 0  # tasks tested since this one was learnt
 
 
 class Runner:
     """One run, from wherever its store left off to the end."""
 
-    def __init__(self, config: RunConfig, store: Store, display: Display):
-        self.config = config
-        self.store = store
-        self.display = display
+    def __init__(
+        self,
+        config: RunConfig,
+        store: Store,
+        display: Display,
+        *,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    ):
+        self.config, self.schedule, self.learner = config, config.schedule, config.learner
+        self.store, self.display = store, display
         self.suite = config.build_suite()
-        self.learner = config.learner
-        self.schedule = config.schedule
-        spec, capacity = self.suite.spec, self._capacity
+        spec = self.suite.spec
+        for task in self.suite.tasks:
+            check_reward(task, spec)
+        capacity = self.schedule.random_episodes * spec.episode_length
+        capacity += self.schedule.steps_per_task
         self.buffer = Buffer(spec, capacity)
         self.memory = TaskMemory(spec, config.num_tasks, capacity, self.learner.memory_fraction)
         self.state = self.learner.init(spec, config.num_tasks, key=self._key("init"))
-        self.probes: dict[int, Probe] = {}
-        self.task = 0
-        self.block = 0  # sessions done in this task; 0: the task has not begun
-        self.step = 0  # planned control steps done in this task
-        self.actor: Actor | None = None
-        self._seconds = dict.fromkeys(("training", "evaluation", "planning", "simulation"), 0.0)
+        self.tester = Tester(config, self.suite)
+        self.at = Position()
+        self.actor: Actor | None = None  # in the task under way
+        self.model: Model | None = None  # of the task under way
+        self._stopwatch = Stopwatch()
+        self._checkpoint_seconds = checkpoint_seconds
         self._saved_at = time.monotonic()
 
     def run(self) -> None:
         """Algorithm 1."""
         self.restore()
-        while self.task < self.config.num_tasks:
-            if self.block == 0:
-                self.begin_task()
-            while self.block <= self.schedule.blocks:
-                self.act()
-                self.learn()
-                self.test_during_task()
-                self.save()
-            self.finish_task()
+        if self.at.task == self.config.num_tasks:
+            self.display.say("this run was finished before; --fresh starts it over")
+        try:
+            while self.at.task < self.config.num_tasks:
+                if self.at.sessions == 0:
+                    self.begin_task()
+                while self.at.step < self.schedule.steps_per_task:
+                    self.act()
+                    if self.at.step % self.schedule.update_every == 0:
+                        self.learn()
+                        self.test_during_task()
+                    self.save()
+                self.finish_task()
+        finally:
+            self._leave_environment()
         self.display.finish()
 
     def begin_task(self) -> None:
         """Make room for the task, explore it at random, learn from that."""
-        self.buffer.clear()
-        self.step = 0
-        self.display.advance(self.task, self.step)
+        self._stopwatch = Stopwatch()
+        self.display.advance(self.at.task, self.at.step)
         self.state = self.learner.start_task(
-            self.state, self.task, key=self._key("start", self.task)
+            self.state, self.at.task, key=self._key("start", self.at.task)
         )
-        if self.schedule.zero_shot and self.task > 0:
-            self.test(self.task, "zero_shot", self.schedule.curve_episodes)
-        self.actor = self._new_actor()
+        if self.schedule.zero_shot and self.at.task > 0:
+            self.test(self.at.task, "zero_shot", self.schedule.curve_episodes)
+        self.actor = self._enter_environment()
         for _ in range(self.schedule.random_episodes):
-            step = self._observe(self.actor.explore(), random=True)
-            while not step.done:
-                step = self._observe(self.actor.explore(), random=True)
+            while not self._observe(self.actor.explore(), random=True).done:
+                pass
         self.actor.continuing = self.schedule.continuing
         self.learn()
         self.save()
 
     def act(self) -> None:
-        """K steps of model-predictive control on the current model."""
-        assert self.actor is not None
-        model = self.learner.predict(self.state, self.task)
-        for _ in range(self.schedule.update_every):
-            step = self.actor.plan(model)
-            self.step += 1
-            self.display.advance(self.task, self.step)
-            self._observe(step, random=False)
+        """One step of model-predictive control on the current model."""
+        assert self.actor is not None and self.model is not None
+        step = self.actor.plan(self.model)
+        self.at.step += 1
+        self.display.advance(self.at.task, self.at.step)
+        self._observe(step, random=False)
 
     def learn(self) -> None:
         """One session of S updates on the task's data."""
-        start = time.perf_counter()
         data = self.buffer.transitions()
-        info: dict[str, Any] = {}
-        if self.buffer.count > 0:
-            self.state, info = self.learner.update(
-                self.state,
-                data,
-                self.memory.view(),
-                num_updates=self.schedule.updates,
-                key=self._key("update", self.task, self.block),
-            )
-        info = {name: float(value) for name, value in info.items()}
+        info = {}
+        start = time.perf_counter()
+        with self._stopwatch.measure("training"):
+            if self.buffer.count > 0:
+                self.state, info = self.learner.update(
+                    self.state,
+                    data,
+                    self.memory.view(),
+                    num_updates=self.schedule.updates,
+                    key=self._key("update", self.at.task, self.at.sessions),
+                )
+            info = {name: float(value) for name, value in info.items()}
         seconds = time.perf_counter() - start
-        model = self.learner.predict(self.state, self.task)
-        info["validation"] = float(validation_error(model, self.suite.spec, data))
-        self._seconds["training"] += seconds
-        self._record("session", task=self.task, **_finite(info))
-        self.store.record_time("session", task=self.task, step=self.step, seconds=seconds)
+        self.model = self.learner.predict(self.state, self.at.task)
+        info["validation"] = float(validation_error(self.model, self.suite.spec, data))
+        self.at.sessions += 1
+        self._record("session", self.at.task, **{"loss": None, "regulariser": None, **finite(info)})
+        self.store.record_time("session", task=self.at.task, step=self.at.step, seconds=seconds)
         self.display.session(info["validation"])
-        self.block += 1
 
     def test_during_task(self) -> None:
         """A few test episodes on every task seen, for the learning curves."""
         every = self.schedule.eval_every
-        if every and self.step % every == 0 and self.step < self.schedule.steps_per_task:
-            for task in range(self.task + 1):
+        if every and self.at.step % every == 0 and self.at.step < self.schedule.steps_per_task:
+            for task in range(self.at.task + 1):
                 self.test(task, "training", self.schedule.curve_episodes)
 
     def finish_task(self) -> None:
-        """Consolidate, test every task seen, and leave the task's data behind."""
-        self.state = self.learner.end_task(
-            self.state, self.buffer.transitions(), key=self._key("end", self.task)
-        )
-        self.memory.keep(
-            self.task, self.buffer.get_state(), streams.generator(self._seed, "keep", self.task)
-        )
-        for task in range(self.task + 1):
-            self.test(task, "final", self.schedule.eval_episodes)
-        self._record_task()
-        self.buffer.clear()
-        if self.actor is not None:
-            self.actor.close()
-        self.actor = None
-        self.task, self.block = self.task + 1, 0
-        if self.task == self.config.num_tasks:
+        """Consolidate, test every task seen, and go to the next."""
+        if self.at.tested == 0:
+            self.consolidate()
+        while self.at.tested <= self.at.task:
+            self.test(self.at.tested, "final", self.schedule.eval_episodes)
+            self.at.tested += 1
+            self.save()
+        self._record_costs()
+        self.at = Position(task=self.at.task + 1)
+        if self.at.task == self.config.num_tasks:
             self.store.record("end")
         self.save(force=True)
 
+    def consolidate(self) -> None:
+        """Let the learner settle what it has learnt, and leave the task's data behind."""
+        self.state = self.learner.end_task(
+            self.state, self.buffer.transitions(), key=self._key("end", self.at.task)
+        )
+        rng = streams.generator(self.config.seed, "keep", self.at.task)
+        self.memory.keep(self.at.task, self.buffer.get_state(), rng)
+        self.buffer.clear()
+        self._leave_environment()
+
     def test(self, task: int, phase: str, num_episodes: int) -> None:
-        """Run test episodes of one task and record returns, successes and model errors."""
-        start = time.perf_counter()
-        after = self.task - 1 if phase == "zero_shot" else self.task
-        model = self.learner.predict(self.state, task)
-        actor = Actor(
-            self.suite.tasks[task],
-            self.suite.spec,
-            self.config.planner,
-            seed=self._seed,
-            purpose=("test", task, after + 1, self.step),
-        )
-        trajectories = [run_episode(actor, model) for _ in range(num_episodes)]
-        actor.close()
-        if phase == "final" and task == self.task:
-            self._keep_probe(trajectories)
-        errors = self._model_errors(model, task)
-        success = self.suite.success
-        self._record(
-            "evaluation",
-            task=task,
-            after=after,
-            phase=phase,
-            returns=[trajectory.total for trajectory in trajectories],
-            successes=None if success is None else [bool(success(t.states)) for t in trajectories],
-            **errors,
-        )
-        self._seconds["evaluation"] += time.perf_counter() - start
-        self.display.test(task, after, float(np.mean([t.total for t in trajectories])))
+        """Run test episodes of one task seen and record how they went."""
+        after = self.at.task - 1 if phase == "zero_shot" else self.at.task
+        with self._stopwatch.measure("evaluation"):
+            result = self.tester.test(
+                self.learner.predict(self.state, task),
+                task,
+                after=after,
+                step=self.at.step,
+                num_episodes=num_episodes,
+                learnt=phase == "final" and task == self.at.task,
+            )
+        self._record("evaluation", task, after=after, phase=phase, **result)
+        self.display.test(task, after, float(np.mean(result["returns"])))
 
     def save(self, *, force: bool = False) -> None:
-        """Save everything, unless the last time was just now or the moment is not a good one."""
-        recent = time.monotonic() - self._saved_at < CHECKPOINT_SECONDS
-        savable = self.actor is None or self.actor.can_save
-        if not force and (recent or not savable):
+        """Save everything, unless that was done just now or cannot be done at this moment."""
+        due = time.monotonic() - self._saved_at >= self._checkpoint_seconds
+        possible = self.actor is None or self.actor.can_save
+        if not force and not (due and possible):
             return
-        arrays = {
-            **checkpoint.flatten(self.state, "learner"),
-            **checkpoint.flatten(self.buffer.get_state(), "buffer"),
-            **checkpoint.flatten(self.memory.get_state(), "memory"),
-            **checkpoint.flatten(self.probes, "probes"),
+        state = {
+            "learner": self.state,
+            "buffer": self.buffer.get_state(),
+            "memory": self.memory.get_state(),
+            "probes": self.tester.get_state(),
+            "actor": self.actor and self.actor.get_state(),  # None is a tree without leaves
         }
-        info: dict[str, Any] = {"task": self.task, "block": self.block, "step": self.step}
-        info["actor"] = None
-        if self.actor is not None:
-            arrays |= checkpoint.flatten(self.actor.get_state(), "actor")
-            info["actor"] = "boundary" if self.actor.at_boundary else "episode"
-        self.store.save(arrays, info)
+        info = {"position": dataclasses.asdict(self.at), "seconds": self._stopwatch.read()}
+        self.store.save(checkpoint.flatten(state), info, total_step=self._total_step)
         self._saved_at = time.monotonic()
 
     def restore(self) -> None:
-        """Go to where the last checkpoint was taken."""
-        found = self.store.restore()
-        if found is None:
-            return
-        arrays, info = found
-        self.task, self.block, self.step = info["task"], info["block"], info["step"]
-        self.state = checkpoint.unflatten(self.state, arrays, "learner")
-        self.buffer.set_state(checkpoint.section(arrays, "buffer"))
-        self.memory.set_state(checkpoint.section(arrays, "memory"))
-        self._restore_probes(arrays)
-        if info["actor"] is not None:
-            self.actor = self._new_actor()
-            if info["actor"] == "episode":
-                self.actor.begin_episode()
-            template = self.actor.get_state()
-            self.actor.set_state(checkpoint.unflatten(template, arrays, "actor"))
-            self.actor.continuing = self.schedule.continuing
-        self.display.resume(self.task, self.step)
+        """Go to where the last checkpoint was taken; take a first one where there is none."""
+        with _must_fit(self.store):
+            found = self.store.restore()
+            if found is None:
+                self.save(force=True)
+                return
+            arrays, info = found
+            self.at = Position(**info["position"])
+            self._stopwatch = Stopwatch(info["seconds"])
+            self.state = checkpoint.unflatten(self.state, checkpoint.section(arrays, "learner"))
+            self.buffer.set_state(checkpoint.section(arrays, "buffer"))
+            self.memory.set_state(checkpoint.section(arrays, "memory"))
+            self.tester.set_state(checkpoint.section(arrays, "probes"))
+            acting = checkpoint.section(arrays, "actor")
+            if acting:
+                self.actor = self._enter_environment()
+                self.actor.continuing = self.schedule.continuing
+                self.actor.set_state(acting)
+                self.model = self.learner.predict(self.state, self.at.task)
+        if self.at.task < self.config.num_tasks:
+            self.display.resume(self.at.task, self.at.step)
 
     def _observe(self, step: Step, *, random: bool) -> Step:
-        """Add a transition to D_t and keep the episode's record."""
+        """Add a transition to D_t, and record the episode that it closes."""
         self.buffer.add(step.state, step.action, step.next_state)
         if step.done:
-            assert self.actor is not None
-            self._record(
-                "episode",
-                task=self.task,
-                episode=self.actor.episode,
-                random=random,
-                **{"return": step.episode_return},
-            )
-            self.display.episode(self.actor.episode, step.episode_return)
+            outcome = {"episode": step.episode, "return": step.episode_return, "random": random}
+            self._record("episode", self.at.task, **outcome)
+            self.display.episode(step.episode, step.episode_return)
         return step
 
-    def _record(self, kind: str, *, task: int, **values: Any) -> None:
-        position = {
-            "task": task,
-            "step": self.step,
-            "total_step": self.task * self.schedule.steps_per_task + self.step,
-        }
-        self.store.record(kind, **position, **values)
+    def _record(self, kind: str, task: int, **values: Any) -> None:
+        place = {"task": task, "step": self.at.step, "total_step": self._total_step}
+        self.store.record(kind, **place, **values)
 
-    def _record_task(self) -> None:
-        """Costs, embeddings and times at a task's end."""
+    def _record_costs(self) -> None:
+        """What the method costs at a task's end, its embeddings, and how long the task took."""
         self._record(
             "cost",
-            task=self.task,
+            self.at.task,
             parameters=self.learner.num_parameters(self.state),
             bytes_per_task=self.learner.bytes_per_task(self.state),
             memory_bytes=self.memory.num_bytes,
             evaluations_per_action=self.config.planner.evaluations_per_action,
         )
         embeddings = self.learner.embeddings(self.state)
-        if embeddings is not None:
-            vectors = np.asarray(embeddings)[: self.task + 1].tolist()
-            self.store.record("embeddings", after=self.task, vectors=vectors)
-        if self.actor is not None:
-            self._seconds["planning"] = self.actor.planning_seconds
-            self._seconds["simulation"] = self.actor.simulation_seconds
-        total = sum(self._seconds.values())
-        self.store.record_time("task", task=self.task, seconds=total, **self._seconds)
-        self._seconds = dict.fromkeys(self._seconds, 0.0)
+        if embeddings is not None and np.all(np.isfinite(embeddings)):
+            vectors = np.asarray(embeddings)[: self.at.task + 1].tolist()
+            self.store.record("embeddings", after=self.at.task, vectors=vectors)
+        self.store.record_time("task", task=self.at.task, **self._stopwatch.read())
 
-    def _keep_probe(self, trajectories: list[Trajectory]) -> None:
-        rng = streams.generator(self._seed, "probe", self.task)
-        probe = make_probe(trajectories, self._horizon, rng)
-        if probe is not None:
-            self.probes[self.task] = probe
+    @property
+    def _total_step(self) -> int:
+        return self.at.task * self.schedule.steps_per_task + self.at.step
 
-    def _model_errors(self, model: Model, task: int) -> dict[str, float | None]:
-        if task not in self.probes:
-            return {"one_step": None, "h_step": None}
-        one, many = probe_errors(model, self.suite.spec, self.probes[task])
-        return _finite({"one_step": float(one), "h_step": float(many)})
-
-    def _new_actor(self) -> Actor:
+    def _enter_environment(self) -> Actor:
         return Actor(
-            self.suite.tasks[self.task],
+            self.suite.tasks[self.at.task],
             self.suite.spec,
             self.config.planner,
-            seed=self._seed,
-            purpose=("train", self.task),
+            seed=self.config.seed,
+            purpose=("train", self.at.task),
+            stopwatch=self._stopwatch,
         )
 
-    def _restore_probes(self, arrays: checkpoint.Arrays) -> None:
-        for task in range(self.task):
-            found = checkpoint.section(arrays, f"probes/{task}")
-            if found:
-                self.probes[task] = Probe(**found)  # pyright: ignore[reportArgumentType]
-
-    @property
-    def _seed(self) -> int:
-        return self.config.seed
-
-    @property
-    def _horizon(self) -> int:
-        """How far ahead model errors are measured: as far as the planner looks."""
-        return min(self.config.planner.horizon, self.suite.spec.episode_length)
-
-    @property
-    def _capacity(self) -> int:
-        random_steps = self.schedule.random_episodes * self.suite.spec.episode_length
-        return random_steps + self.schedule.steps_per_task
+    def _leave_environment(self) -> None:
+        if self.actor is not None:
+            self.actor.close()
+            self.actor = None
 
     def _key(self, purpose: str, *counters: int):
-        return streams.key(self._seed, purpose, *counters)
+        return streams.key(self.config.seed, purpose, *counters)
 
 
-def _finite(values: dict[str, float]) -> dict[str, float | None]:
-    """JSON has no infinity: a model that blew up is recorded as null."""
-    return {name: value if np.isfinite(value) else None for name, value in values.items()}
+@contextmanager
+def _must_fit(store: Store) -> Iterator[None]:
+    """A checkpoint that is whole, but not one of this run."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise UserError(
+            f"The checkpoint in {store.folder} does not fit the run; start over with --fresh."
+        ) from error

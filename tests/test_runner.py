@@ -1,0 +1,217 @@
+"""Algorithm 1 as it is run: what is recorded, from which seed, and across interruptions."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tiny
+from hypercrl.analysis.records import read_run
+from hypercrl.data.buffer import Buffer
+from hypercrl.experiment.display import Silent
+from hypercrl.registry import learners
+from hypercrl.training import run
+
+METHODS = learners.names()
+MODES = list(itertools.product(("tiny", "tiny-opaque"), ("episodic", "continuing")))
+NEVER = 1e9  # seconds between two checkpoints
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tiny():
+    with tiny.registered(), tiny.compiled_quickly():
+        yield
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run from its beginning to its end, with one checkpoint a task."""
+    folder = tmp_path_factory.mktemp("finished")
+    run(tiny.configure(), folder, Silent(), checkpoint_seconds=NEVER)
+    return folder
+
+
+class Interrupted(BaseException):
+    """Like Ctrl-C, at a moment of the test's choosing."""
+
+
+class Interrupting(Silent):
+    """Stops a run at its n-th event."""
+
+    def __init__(self, events: int):
+        self.events = events
+
+    def advance(self, task, step):
+        self.count()
+
+    def episode(self, number, total):
+        self.count()
+
+    def session(self, validation):
+        self.count()
+
+    def test(self, task, after, mean_return):
+        self.count()
+
+    def count(self):
+        self.events -= 1
+        if self.events == 0:
+            raise Interrupted
+
+
+def run_with_interruptions(config, folder) -> int:
+    """Stop again and again, each time a little later than before; how often that was."""
+    for interruptions, events in enumerate(itertools.count(7, 3)):
+        try:
+            run(config, folder, Interrupting(events), checkpoint_seconds=0)
+            return interruptions
+        except Interrupted:
+            continue
+    raise AssertionError
+
+
+def check_interruptions(tmp_path, suite, method, mode):
+    config = tiny.configure(suite, method, continuing=mode == "continuing")
+    run(config, tmp_path / "whole", Silent(), checkpoint_seconds=NEVER)
+    assert run_with_interruptions(config, tmp_path / "stopped") >= 3
+    tiny.assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_interrupted_run_ends_like_an_uninterrupted_one(tmp_path, method):
+    check_interruptions(tmp_path, "tiny", method, "episodic")
+
+
+@pytest.mark.parametrize(("suite", "mode"), MODES)
+def test_interruptions_change_nothing_in_any_mode(tmp_path, suite, mode):
+    check_interruptions(tmp_path, suite, "finetune", mode)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("suite", "mode"), MODES)
+def test_interruptions_change_nothing_for_any_method_in_any_mode(tmp_path, method, suite, mode):
+    with tiny.compiled_quickly(False):
+        check_interruptions(tmp_path, suite, method, mode)
+
+
+def test_checkpoints_do_not_influence_the_numbers(finished, tmp_path):
+    run(tiny.configure(), tmp_path, Silent(), checkpoint_seconds=0)
+    tiny.assert_same_run(finished, tmp_path)
+
+
+def test_another_seed_gives_other_numbers(finished, tmp_path):
+    run(tiny.configure(seed=1), tmp_path, Silent())
+    ours, theirs = tiny.read_metrics(finished), tiny.read_metrics(tmp_path)
+    returns = [
+        [line["returns"] for line in lines if line["kind"] == "evaluation"]
+        for lines in (ours, theirs)
+    ]
+    assert all(one != other for one, other in zip(*returns, strict=True))
+
+
+def test_tests_do_not_influence_the_training(finished, tmp_path):
+    run(tiny.configure(eval_every=0, zero_shot=False, eval_episodes=1), tmp_path, Silent())
+    ours, theirs = (
+        [line for line in tiny.read_metrics(folder) if line["kind"] in ("episode", "session")]
+        for folder in (finished, tmp_path)
+    )
+    assert ours == theirs
+
+
+def test_records_are_complete(finished):
+    found = read_run(finished)
+    settings, steps = tiny.SETTINGS, tiny.SETTINGS.steps_per_task
+    assert found.complete
+    for task in range(2):
+        sessions = [s for s in found.sessions if s.task == task]
+        assert [s.step for s in sessions] == [0, 6, 12]
+        assert [s.total_step for s in sessions] == [task * steps + s.step for s in sessions]
+        episodes = [e for e in found.episodes if e.task == task]
+        assert [e.episode for e in episodes] == list(range(1, len(episodes) + 1))
+        assert sum(e.random for e in episodes) == settings.random_episodes
+    tests = [(e.phase, e.task, e.after, e.step) for e in found.evaluations]
+    assert tests == [
+        ("training", 0, 0, 6),
+        ("final", 0, 0, 12),
+        ("zero_shot", 1, 0, 0),
+        ("training", 0, 1, 6),
+        ("training", 1, 1, 6),
+        ("final", 0, 1, 12),
+        ("final", 1, 1, 12),
+    ]
+    assert [len(e.returns) for e in found.evaluations] == [1, 2, 1, 1, 1, 2, 2]
+    assert [c.task for c in found.costs] == [t.task for t in found.task_times] == [0, 1]
+    for time in found.task_times:
+        parts = (time.planning, time.simulation, time.training, time.evaluation)
+        assert min(parts) > 0 and sum(parts) <= time.seconds
+
+
+def test_model_errors_come_with_the_first_final_test(finished):
+    errors = {(e.phase, e.task, e.after): e.one_step for e in read_run(finished).evaluations}
+    assert errors["training", 0, 0] is None
+    assert all(error and error > 0 for (phase, *_), error in errors.items() if phase == "final")
+
+
+def test_learner_sees_only_the_task_under_way(tmp_path, monkeypatch):
+    counts = []
+    original = Buffer.transitions
+
+    def spy(self):
+        counts.append(self.count)
+        return original(self)
+
+    monkeypatch.setattr(Buffer, "transitions", spy)
+    run(tiny.configure(), tmp_path, Silent())
+    assert len(counts) == 8  # three sessions and the consolidation, in both tasks
+    for first, second, third, last in (counts[:4], counts[4:]):
+        assert second == first + 6 and third == last == second + 6
+
+
+def test_continuing_mode_resets_after_a_termination_only(tmp_path, monkeypatch):
+    steps = 22
+    events = []
+    original_reset, original_step = tiny.Point.reset, tiny.Point.step
+
+    def reset(self, **kwargs):
+        events.append("reset")
+        return original_reset(self, **kwargs)
+
+    def step(self, action):
+        state, reward, terminated, _, info = original_step(self, action)
+        events.append("over" if terminated else "step")
+        return state, reward, terminated, True, info  # says all along that its time is over
+
+    monkeypatch.setattr(tiny.Point, "reset", reset)
+    monkeypatch.setattr(tiny.Point, "step", step)
+    config = tiny.configure(
+        continuing=True, random_episodes=0, steps_per_task=steps, update_every=steps, eval_every=0
+    )
+    run(config, tmp_path, Silent())
+    is_step = np.array(events) != "reset"
+    first_task = events[: np.flatnonzero(is_step.cumsum() == steps)[0] + 1]
+    assert first_task[0] == "reset"
+    for before, now in itertools.pairwise(first_task):
+        assert (now == "reset") == (before == "over")
+    episodes = [e for e in read_run(tmp_path).episodes if e.task == 0]
+    assert [e.episode for e in episodes] == list(range(1, len(episodes) + 1))
+    assert len(episodes) >= steps // tiny.SPEC.episode_length
+
+
+def test_run_without_random_episodes(tmp_path):
+    config = tiny.configure(random_episodes=0, steps_per_task=22, update_every=11, eval_every=0)
+    run(config, tmp_path, Silent())
+    first, *later = (s for s in read_run(tmp_path).sessions if s.task == 0)
+    assert first.loss is None
+    assert all(session.loss is not None for session in later)
+
+
+@pytest.mark.parametrize("when", [7, 20])
+def test_interrupted_run_counts_its_seconds_together(tmp_path, when):
+    config = tiny.configure()
+    with pytest.raises(Interrupted):
+        run(config, tmp_path, Interrupting(when), checkpoint_seconds=0)
+    run(config, tmp_path, Silent())
+    times = read_run(tmp_path).task_times
+    assert [time.task for time in times] == [0, 1]
+    assert np.isfinite([time.seconds for time in times]).all()

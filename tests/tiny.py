@@ -1,0 +1,161 @@
+"""Two tiny suites for tests of everything around the learning: a noisy point on a line.
+
+`tiny` can be saved within an episode, `tiny-opaque` cannot. A run takes a fraction of a second
+once its functions are compiled. They are registered only while a test asks for them.
+"""
+
+import contextlib
+import functools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hypercrl.dynamics.encoding import Encoding
+from hypercrl.experiment import checkpoint
+from hypercrl.experiment.config import RunConfig, resolve
+from hypercrl.experiment.store import CHECKPOINT
+from hypercrl.registry import suites
+from hypercrl.types import Settings, Spec, Suite, Task
+
+SPEC = Spec(
+    state_dim=2,
+    action_dim=1,
+    action_low=(-1.0,),
+    action_high=(1.0,),
+    episode_length=5,
+    encoding=Encoding.differences(2),
+)
+SETTINGS = Settings(
+    random_episodes=2,
+    steps_per_task=12,
+    update_every=6,
+    updates=3,
+    batch_size=4,
+    hidden=(6,),
+    hypernet_hidden=(4,),
+    scale_targets=True,
+    planner="icem",
+    planning={
+        "horizon": 3,
+        "num_samples": 8,
+        "num_elites": 3,
+        "num_kept": 1,
+        "num_iterations": 2,
+        "init_std": 1.0,
+    },
+    eval_every=6,
+    eval_episodes=2,
+)
+GAINS = (1.0, -1.0)  # how the tasks differ: the second one goes the other way
+NOISE = 0.05
+LIMIT = 0.9  # beyond it the episode terminates
+
+
+class OpaquePoint(gymnasium.Env):
+    """Position and velocity under a push, with noise from the environment's own generator."""
+
+    def __init__(self, gain: float = 1.0, render_mode: str | None = None):
+        self.gain = gain
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.state = np.zeros(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = self.np_random.normal(scale=0.3, size=2)
+        return self.state.astype(np.float32), {}
+
+    def step(self, action):
+        push = self.gain * float(np.clip(action, -1, 1)[0]) + NOISE * self.np_random.normal()
+        position, velocity = self.state
+        self.state = np.array([position + 0.2 * velocity, 0.9 * velocity + 0.3 * push])
+        terminated = bool(abs(self.state[0]) > LIMIT)
+        return self.state.astype(np.float32), 0.0, terminated, False, {}
+
+
+class Point(OpaquePoint):
+    """The same, and it tells its state, its generator's included."""
+
+    def get_state(self):
+        generator = self.np_random.bit_generator.state["state"]
+        numbers = {name: value.to_bytes(16, "little") for name, value in generator.items()}
+        return {
+            "point": self.state,
+            **{name: np.frombuffer(value, np.uint8) for name, value in numbers.items()},
+        }
+
+    def set_state(self, state):
+        self.state = np.array(state["point"])
+        numbers = {n: int.from_bytes(state[n].tobytes(), "little") for n in ("state", "inc")}
+        generator = self.np_random.bit_generator
+        generator.state = {**generator.state, "state": numbers}
+
+
+def reward(state, action, next_state):
+    """Stay at the origin."""
+    return -jnp.sum(next_state**2) - 0.01 * jnp.sum(action**2)
+
+
+def make_suite(
+    name: str, env: Callable[..., gymnasium.Env], num_tasks: int = 2, reward: Any = reward
+) -> Suite:
+    """A suite of points, or of whatever takes a gain and a render mode."""
+    tasks = tuple(
+        Task(f"gain {gain:g}", functools.partial(env, gain), reward) for gain in GAINS[:num_tasks]
+    )
+    return Suite(name, SPEC, tasks, {"tiny": SETTINGS})
+
+
+@contextlib.contextmanager
+def registered(**others) -> Iterator[None]:
+    """Make the tiny suites known, and any other given as name=factory(num_tasks)."""
+    suites.names()  # loads the built-in ones, which must stay afterwards
+    known = dict(suites._factories)
+    suites.register("tiny")(lambda num_tasks=2: make_suite("tiny", Point, num_tasks))
+    suites.register("tiny-opaque")(
+        lambda num_tasks=2: make_suite("tiny-opaque", OpaquePoint, num_tasks)
+    )
+    for name, factory in others.items():
+        suites.register(name)(factory)
+    try:
+        yield
+    finally:
+        suites._factories.clear()
+        suites._factories.update(known)
+
+
+@contextlib.contextmanager
+def compiled_quickly(quickly: bool = True) -> Iterator[None]:
+    """Runs that are only compared with each other may as well be compiled alike and fast."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", quickly)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+def configure(
+    suite: str = "tiny", method: str = "finetune", seed: int = 0, **schedule
+) -> RunConfig:
+    """A run on a tiny suite, with parts of its schedule changed."""
+    config = resolve(suite, method, seed=seed)
+    return replace(config, schedule=replace(config.schedule, **schedule))
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """The same metrics, byte for byte, and the same state at the end, bit for bit."""
+    assert (one / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
+    first, second = (checkpoint.load(folder / CHECKPOINT)[0] for folder in (one, other))
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
