@@ -7,6 +7,8 @@ iCEM and MPPI plan with it, and it explores better where a robot must first reac
 import numpy as np
 from jaxtyping import Float
 
+MAX_EXPONENT = 10.0  # steeper noise is all but constant over a plan
+
 
 def coloured_covariance(length: int, exponent: float) -> Float[np.ndarray, "length length"]:
     """The covariance over time of noise with power f^-exponent and variance 1.

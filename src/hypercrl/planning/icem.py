@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.data.noise import coloured_basis
+from hypercrl.data.noise import MAX_EXPONENT, coloured_basis
 from hypercrl.dynamics.rollout import imagine, summarise
 from hypercrl.errors import UserError
 from hypercrl.planning.cem import refit, select_elites
@@ -69,6 +69,10 @@ class ICEM(Planner):
             )
         if not 0 <= self.momentum < 1:
             raise UserError(f"iCEM needs a momentum in [0, 1), not {self.momentum}.")
+        if not 0 <= self.noise_beta <= MAX_EXPONENT:
+            raise UserError(
+                f"iCEM needs a noise_beta from 0 to {MAX_EXPONENT:g}, not {self.noise_beta}."
+            )
 
     def init(self, spec):
         low, high = np.asarray(spec.action_low), np.asarray(spec.action_high)

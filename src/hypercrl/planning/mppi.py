@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.data.noise import coloured_basis
+from hypercrl.data.noise import MAX_EXPONENT, coloured_basis
 from hypercrl.dynamics.rollout import imagine, summarise
 from hypercrl.errors import UserError
 from hypercrl.registry import planners
@@ -61,6 +61,10 @@ class MPPI(Planner):
             raise UserError(
                 "MPPI needs a positive temperature and noise_std; it was given "
                 f"{self.temperature}, {self.noise_std}."
+            )
+        if not 0 <= self.noise_beta <= MAX_EXPONENT:
+            raise UserError(
+                f"MPPI needs a noise_beta from 0 to {MAX_EXPONENT:g}, not {self.noise_beta}."
             )
 
     def init(self, spec):
