@@ -1,0 +1,411 @@
+"""The planners: a contract that every registered one keeps, then what each one promises."""
+
+import re
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Float
+
+from hypercrl.data.noise import coloured_basis, coloured_covariance
+from hypercrl.dynamics.encoding import Encoding
+from hypercrl.dynamics.rollout import imagine, open_loop, summarise
+from hypercrl.errors import UserError
+from hypercrl.planning.cem import CEM, refit
+from hypercrl.planning.icem import ICEM
+from hypercrl.planning.mppi import MPPI, weigh
+from hypercrl.registry import load_plugin, planners
+from hypercrl.types import Spec
+
+SMALL = {"horizon": 4, "num_samples": 128, "num_elites": 8, "num_iterations": 2}
+EVERY_PLANNER = pytest.mark.parametrize("name", planners.names())
+
+
+class Probe(eqx.Module):
+    """s' = A s + B a while the action is inside its fence, `poison` outside."""
+
+    a: Float[Array, "S S"]
+    b: Float[Array, "S A"]
+    low: Float[Array, "A"]
+    high: Float[Array, "A"]
+    poison: Float[Array, ""]
+
+    def __call__(self, state, action):
+        inside = ((action >= self.low) & (action <= self.high)).all()
+        return jnp.where(inside, self.a @ state + self.b @ action, self.poison)
+
+
+def make_spec(low=(-1.0, -1.0), high=(1.0, 1.0)) -> Spec:
+    return Spec(3, len(low), low, high, 40, Encoding.differences(3))
+
+
+def make_model(low=(-np.inf, -np.inf), high=(np.inf, np.inf), poison=np.nan) -> Probe:
+    b = jnp.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    return Probe(jnp.eye(3), b, jnp.array(low), jnp.array(high), jnp.array(poison))
+
+
+def closeness(state, action, next_state):
+    """Between 0 and 1, highest at (1, 1, 1): from the origin, the action (1, 1) goes there."""
+    return jnp.exp(-jnp.sum((next_state - 1.0) ** 2))
+
+
+def plan_once(planner, spec, model, seed=0):
+    state = planner.init(spec)
+    return planner.plan(state, model, closeness, jnp.zeros(3), key=jax.random.key(seed))
+
+
+# The contract
+
+
+@EVERY_PLANNER
+def test_settings_reach_their_fields_and_foreign_ones_are_ignored(name):
+    planner = planners.get(name).configure({"horizon": 7, "unknown": 1})
+    assert planner.horizon == 7
+    assert planner == planners.get(name)(horizon=7)
+
+
+@EVERY_PLANNER
+@pytest.mark.parametrize("field", ["horizon", "num_samples", "num_iterations"])
+def test_impossible_settings_are_refused(name, field):
+    with pytest.raises(UserError, match=field):
+        planners.get(name).configure({field: -1})
+
+
+@EVERY_PLANNER
+def test_plan_has_the_declared_shape_and_reports_its_returns(name):
+    planner = planners.get(name).configure(SMALL)
+    state = planner.init(make_spec())
+    observation = np.zeros(3, np.float32)
+    plan = planner.plan(state, make_model(), closeness, observation, key=jax.random.key(0))
+    assert plan.action.shape == (2,)
+    assert plan.action.dtype == jnp.float32
+    assert jnp.isfinite(plan.action).all()
+    assert jax.tree.map(jnp.shape, plan.state) == jax.tree.map(jnp.shape, state)
+    assert 0 < plan.info["expected_return"] <= SMALL["horizon"]
+    assert plan.info["num_nonfinite"] == 0
+    assert not plan.info["fallback"]
+
+
+@EVERY_PLANNER
+def test_the_key_alone_decides(name):
+    planner = planners.get(name).configure(SMALL)
+    first, again, other = (plan_once(planner, make_spec(), make_model(), k) for k in (1, 1, 2))
+    assert eqx.tree_equal(first, again)
+    assert not jnp.array_equal(first.action, other.action)
+
+
+@EVERY_PLANNER
+def test_new_weights_states_and_steps_compile_nothing(name):
+    traces = []
+
+    class Traced(Probe):
+        def __call__(self, state, action):
+            traces.append(1)
+            return super().__call__(state, action)
+
+    planner = planners.get(name).configure(SMALL)
+    state = planner.init(make_spec())
+    counts = []
+    for step in range(4):
+        model = Traced(**{**vars(make_model()), "a": (1.0 + step) * jnp.eye(3)})
+        observation = np.full(3, step, np.float32)
+        plan = planner.plan(state, model, closeness, observation, key=jax.random.key(step))
+        state = plan.state
+        counts.append(len(traces))
+    assert counts[0] > 0
+    assert counts == counts[:1] * 4
+
+
+@EVERY_PLANNER
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+def test_a_future_that_is_not_finite_is_never_elected(name, poison):
+    planner = planners.get(name).configure(SMALL)
+    model = make_model(high=(0.0, np.inf), poison=poison)  # the reward asks for positive ones
+    plan = plan_once(planner, make_spec(), model)
+    assert plan.action[0] <= 0.0
+    assert jnp.isfinite(plan.info["expected_return"])
+    assert plan.info["num_nonfinite"] > 0
+    assert not plan.info["fallback"]
+
+
+@EVERY_PLANNER
+def test_without_any_finite_future_the_action_is_safe_and_the_plan_says_so(name):
+    planner = planners.get(name).configure(SMALL)
+    plan = plan_once(planner, make_spec(low=(1.0, 1.0), high=(3.0, 3.0)), make_model(high=(-9, 9)))
+    assert plan.info["fallback"]
+    assert plan.info["num_nonfinite"] == planner.evaluations_per_action // SMALL["horizon"]
+    assert jnp.isfinite(plan.action).all()
+
+    healthy = planner.plan(plan.state, make_model(), closeness, jnp.zeros(3), key=jax.random.key(1))
+    assert not healthy.info["fallback"]
+    assert jnp.isfinite(healthy.info["expected_return"])
+
+
+@EVERY_PLANNER
+def test_evaluations_are_counted_as_they_happen(name):
+    calls = []
+
+    class Counted(Probe):
+        def __call__(self, state, action):
+            jax.debug.callback(lambda _: calls.append(1), action)
+            return super().__call__(state, action)
+
+    planner = planners.get(name).configure({**SMALL, "num_samples": 10})
+    plan_once(planner, make_spec(), Counted(**vars(make_model())))
+    jax.effects_barrier()
+    assert len(calls) == planner.evaluations_per_action
+
+
+# Against the Riccati optimum
+
+
+DOUBLE_INTEGRATOR = (np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.005], [0.1]]))
+STATE_COST = np.diag([1.0, 0.1])
+ACTION_COST = np.array([[0.3]])
+NUM_STEPS = 40
+START = np.array([1.5, 0.0])
+
+
+class DoubleIntegrator(eqx.Module):
+    def __call__(self, state, action):
+        a, b = (jnp.asarray(matrix, jnp.float32) for matrix in DOUBLE_INTEGRATOR)
+        return a @ state + b @ action
+
+
+def quadratic(state, action, next_state):
+    return -(next_state @ STATE_COST @ next_state + action @ ACTION_COST @ action)
+
+
+def optimal_cost() -> float:
+    a, b = DOUBLE_INTEGRATOR
+    value = np.zeros((2, 2))
+    for _ in range(NUM_STEPS):
+        ahead = STATE_COST + value
+        gain = np.linalg.solve(ACTION_COST + b.T @ ahead @ b, b.T @ ahead @ a)
+        value = a.T @ ahead @ (a - b @ gain)
+    return float(START @ value @ START)
+
+
+@pytest.mark.parametrize(
+    ("planner", "tolerance"),
+    [
+        (CEM(), 0.02),
+        (CEM(execute="mean"), 0.01),
+        (ICEM(num_samples=300, num_iterations=6, num_elites=30, init_std=0.5), 0.02),
+        (MPPI(num_samples=300, num_iterations=6, noise_std=0.2), 0.02),
+    ],
+)
+def test_cost_on_a_linear_quadratic_problem(planner, tolerance):
+    a, b = DOUBLE_INTEGRATOR
+    model = DoubleIntegrator()
+    plan_state = planner.init(make_spec(low=(-3.0,), high=(3.0,)))  # the optimum stays within 2.5
+    key = jax.random.key(0)
+    state, cost = START, 0.0
+    for step in range(NUM_STEPS):
+        observation = np.asarray(state, np.float32)
+        step_key = jax.random.fold_in(key, step)
+        plan = planner.plan(plan_state, model, quadratic, observation, key=step_key)
+        plan_state, action = plan.state, np.asarray(plan.action, float)
+        state = a @ state + b @ action
+        cost += state @ STATE_COST @ state + action @ ACTION_COST @ action
+    assert optimal_cost() <= cost <= (1 + tolerance) * optimal_cost()
+
+
+# Imagined futures
+
+
+def test_imagined_returns_and_states_equal_a_loop():
+    model, start = make_model(), jnp.array([0.3, -0.2, 0.1])
+    actions = jax.random.normal(jax.random.key(0), (5, 4, 2))
+
+    def reward(state, action, next_state):
+        return state[0] * action[1] - next_state[2]
+
+    for sequence, imagined in zip(actions, imagine(model, reward, start, actions), strict=True):
+        states, total = [start], 0.0
+        for action in sequence:
+            states.append(model(states[-1], action))
+            total += float(reward(states[-2], action, states[-1]))
+        assert float(imagined) == pytest.approx(total, rel=1e-4)
+        np.testing.assert_allclose(open_loop(model, start, sequence), states, atol=1e-5)
+
+
+def test_a_diverged_state_is_noticed_behind_a_bounded_reward():
+    actions = jnp.array([[[-0.5, 0.0], [-0.5, 0.0]], [[-0.5, 0.0], [0.5, 0.0]]])
+    model = make_model(high=(0.0, np.inf), poison=np.inf)
+    assert closeness(None, None, jnp.full(3, jnp.inf)) == 0.0
+    returns = imagine(model, closeness, jnp.zeros(3), actions)
+    assert jnp.isfinite(returns[0])
+    assert returns[1] == -jnp.inf
+
+
+def test_summary_judges_the_last_round_and_counts_all():
+    returns = jnp.array([[1.0, 5.0], [-jnp.inf, 2.0]])
+    assert summarise(returns) == {"expected_return": 2.0, "num_nonfinite": 1, "fallback": False}
+    assert summarise(returns.at[1, 1].set(-jnp.inf))["fallback"]
+
+
+# What each planner adds
+
+
+def test_cem_starts_afresh_at_every_step():
+    planner = CEM.configure(SMALL)
+    plan = plan_once(planner, make_spec(), make_model())
+    again = planner.plan(plan.state, make_model(), closeness, jnp.zeros(3), key=jax.random.key(0))
+    assert eqx.tree_equal(plan, again)
+
+
+def test_cem_is_bounded_only_when_told_to_clip():
+    spec = make_spec(low=(-0.2, -0.2), high=(0.2, 0.2))
+    free = plan_once(CEM.configure(SMALL), spec, make_model())
+    clipped = plan_once(CEM.configure({**SMALL, "clip": True}), spec, make_model())
+    assert (free.action > 0.2).any()
+    np.testing.assert_allclose(clipped.action, 0.2)
+
+
+def test_cem_refuses_an_unknown_way_to_execute():
+    with pytest.raises(UserError, match="'median'"):
+        CEM.configure({"execute": "median"})
+
+
+def test_refit_sees_only_finite_elites():
+    mean, std = jnp.zeros((1, 1)), jnp.ones((1, 1))
+    elites = jnp.array([1.0, 3.0, 50.0]).reshape(3, 1, 1)
+    new_mean, new_std = refit(mean, std, elites, jnp.array([2.0, 1.0, -jnp.inf]))
+    assert (new_mean.item(), new_std.item()) == (2.0, 1.0)
+    same_mean, same_std = refit(mean, std, elites, jnp.full(3, -jnp.inf))
+    assert (same_mean.item(), same_std.item()) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "planner",
+    [CEM.configure({**SMALL, "clip": True}), ICEM.configure(SMALL), MPPI.configure(SMALL)],
+)
+def test_nothing_outside_the_bounds_is_imagined(planner):
+    low, high = (-0.2, 2.0), (1.0, 3.0)
+    state = planner.init(make_spec(low, high))
+    for step in range(3):
+        plan = planner.plan(
+            state, make_model(low, high), closeness, jnp.zeros(3), key=jax.random.key(step)
+        )
+        state = plan.state
+        assert plan.info["num_nonfinite"] == 0
+        assert ((plan.action >= jnp.array(low)) & (plan.action <= jnp.array(high))).all()
+
+
+def test_icem_never_loses_the_future_it_has_found():
+    """The shifted elites compete again, so a true model's promise can only grow."""
+    planner = ICEM(horizon=12, num_samples=8, num_elites=4, num_kept=2, num_iterations=2)
+    model, state = make_model(), jnp.zeros(3)
+    plan_state = planner.init(make_spec(low=(-0.3, -0.3), high=(0.3, 0.3)))
+    promised = -np.inf
+    for step in range(15):
+        plan = planner.plan(plan_state, model, closeness, state, key=jax.random.key(step))
+        plan_state, next_state = plan.state, model(state, plan.action)
+        expected = float(plan.info["expected_return"])
+        assert expected >= promised - 1e-5
+        promised = expected - float(closeness(state, plan.action, next_state))
+        state = next_state
+
+
+def test_icem_tries_the_mean_in_the_last_round():
+    """With the mean as the only finite sequence, random samples alone would miss it."""
+    planner = ICEM(horizon=5, num_samples=16, num_elites=4, num_kept=0, num_iterations=1)
+    plan = plan_once(planner, make_spec(), make_model(low=(0.0, 0.0), high=(0.0, 0.0)))
+    assert plan.info["num_nonfinite"] == 15
+    assert not plan.info["fallback"]
+    np.testing.assert_array_equal(plan.action, 0.0)
+
+
+@pytest.mark.parametrize("planner_class", [ICEM, MPPI])
+@pytest.mark.parametrize("exponent", [-1.0, 50.0, np.nan])
+def test_the_colour_of_the_noise_has_limits(planner_class, exponent):
+    with pytest.raises(UserError, match="noise_beta"):
+        planner_class(noise_beta=exponent)
+
+
+@pytest.mark.parametrize("settings", [{"num_kept": 20}, {"num_elites": 0}, {"momentum": 1.0}])
+def test_icem_refuses_settings_that_contradict_each_other(settings):
+    with pytest.raises(UserError, match="iCEM needs"):
+        ICEM.configure(settings)
+
+
+@pytest.mark.parametrize("planner", [ICEM(), MPPI()])
+def test_noise_scaled_by_the_range_needs_a_range(planner):
+    with pytest.raises(UserError, match="unbounded"):
+        planner.init(make_spec(low=(-np.inf,), high=(np.inf,)))
+
+
+def test_mppi_weights_are_a_softmax_in_units_of_the_spread():
+    returns = jnp.array([1.0, 2.0, 4.0])
+    expected = np.exp(np.array(returns) / (0.5 * np.std(returns)))
+    np.testing.assert_allclose(weigh(returns, 0.5), expected / expected.sum(), rtol=1e-5)
+    np.testing.assert_allclose(
+        weigh(100.0 * returns + 7.0, 0.5), expected / expected.sum(), rtol=1e-4
+    )
+
+
+def test_mppi_weights_ignore_what_is_not_finite_and_ties():
+    np.testing.assert_allclose(weigh(jnp.array([3.0, -jnp.inf, 3.0]), 0.5), [0.5, 0.0, 0.5])
+    np.testing.assert_array_equal(weigh(jnp.full(2, -jnp.inf), 0.5), [0.0, 0.0])
+
+
+# Coloured noise
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.5, 6.0])
+def test_noise_has_unit_variance_and_the_spectrum_s_correlations(exponent):
+    length = 20
+    basis = coloured_basis(length, exponent).astype(float)
+    covariance = basis @ basis.T
+    np.testing.assert_allclose(np.diag(covariance), 1.0, atol=1e-5)
+
+    # The power f^-exponent summed over both signs of f, the constant at the lowest frequency.
+    frequencies = np.arange(1, length + 1) / (2 * length)
+    power = 2 * frequencies**-exponent
+    power[-1] /= 2  # the highest frequency has one sign only
+    constant = frequencies[0] ** -exponent
+    for lag in (1, 5):
+        expected = constant + np.sum(power * np.cos(2 * np.pi * frequencies * lag))
+        expected /= constant + power.sum()
+        assert covariance[3, 3 + lag] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.5])
+def test_power_of_sampled_noise_falls_with_the_exponent(exponent):
+    length = 256
+    white = np.random.default_rng(0).standard_normal((400, length))
+    noise = white @ coloured_basis(length, exponent).T
+    # The window keeps the strong low frequencies from leaking over the weak high ones.
+    power = np.mean(np.abs(np.fft.rfft(noise * np.hanning(length))) ** 2, axis=0)
+    band = slice(5, length // 4)
+    frequencies = np.fft.rfftfreq(length)
+    slope = np.polyfit(np.log(frequencies[band]), np.log(power[band]), 1)[0]
+    assert slope == pytest.approx(-exponent, abs=0.1)
+
+
+def test_the_end_of_a_sequence_is_not_tied_to_its_start():
+    covariance = coloured_covariance(20, 2.5)
+    assert covariance[0, 1] > 0.9
+    assert abs(covariance[0, -1]) < 0.3
+
+
+# The guide
+
+
+def test_the_documented_planner_works(tmp_path, monkeypatch):
+    monkeypatch.setattr(planners, "_factories", dict(planners._factories))
+    guide = (Path(__file__).parents[1] / "docs" / "planners.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "shooting.py").write_text(code)
+    load_plugin(str(tmp_path / "shooting.py"))
+    monkeypatch.delitem(sys.modules, "shooting")
+
+    planner = planners.get("shooting").configure({"horizon": 2})
+    plan = plan_once(planner, make_spec(), make_model())
+    assert plan.info["expected_return"] > 1.5  # two steps near (1, 1, 1)
+    np.testing.assert_allclose(plan.action, 1.0, atol=0.5)
