@@ -4,6 +4,7 @@ The tool moves in the plane at a fixed height; a block is seen as the positions 
 corners; the reward measures how far they are from where they should be.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,11 @@ from hypercrl.simulation.rendering import Camera
 from hypercrl.types import Reward, Spec
 
 TABLE_HEIGHT = 0.8  # m
-# Rear left, rear right, front left, front right as the arm sees them reversed in y: the order
-# in which a state lists the corners of a block, in units of its half width.
+# The order in which a state lists the corners of a block: x, y in units of its half width.
 CORNERS = ((-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0))
 
 _FRAME_WIDTH = 0.004  # m, of the lines that draw a goal
-_FRAME_COLOUR = (0.91, 0.22, 0.18, 0.55)
-_FILL_COLOUR = (0.91, 0.22, 0.18, 0.12)
+_FRAME_COLOUR = (0.91, 0.22, 0.18, 0.5)
 
 
 @dataclass(frozen=True)
@@ -52,24 +51,23 @@ def corner_reward(
     return jnp.sum(1.0 - jnp.tanh(10.0 * distances)) - effort * jnp.linalg.norm(action)
 
 
-def load_scene(path: Path, goal: Sequence[tuple[float, float]]) -> mujoco.MjSpec:
-    """A suite's objects on the table, with its goal drawn as a translucent frame."""
+def load_scene(
+    path: Path, goal: Sequence[tuple[float, float]], goal_height: float
+) -> mujoco.MjSpec:
+    """A suite's objects on the table, with the goal pose drawn as a translucent frame."""
     scene = mujoco.MjSpec.from_file(str(path))
-    low, high = np.min(goal, axis=0), np.max(goal, axis=0)
-    centre, half = (low + high) / 2, (high - low) / 2
-    fill = scene.worldbody.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_BOX, pos=[*centre, TABLE_HEIGHT], size=[*half, 0.0005]
-    )
-    fill.rgba, fill.contype, fill.conaffinity, fill.group = _FILL_COLOUR, 0, 0, 1
-    for axis in range(2):
-        for sign in (-1.0, 1.0):
-            position, size = centre.copy(), half + _FRAME_WIDTH
-            position[axis] += sign * (half[axis] + _FRAME_WIDTH / 2)
-            size[axis] = _FRAME_WIDTH / 2
-            edge = scene.worldbody.add_geom(
-                type=mujoco.mjtGeom.mjGEOM_BOX, pos=[*position, TABLE_HEIGHT], size=[*size, 0.002]
-            )
-            edge.rgba, edge.contype, edge.conaffinity, edge.group = _FRAME_COLOUR, 0, 0, 1
+    low = np.array([*np.min(goal, axis=0), TABLE_HEIGHT])
+    high = np.array([*np.max(goal, axis=0), TABLE_HEIGHT + goal_height])
+    for axis in range(3):
+        size = np.full(3, _FRAME_WIDTH / 2)
+        size[axis] += (high[axis] - low[axis]) / 2
+        for ends in itertools.product((False, True), repeat=2):
+            at_high = np.insert(ends, axis, False)
+            position = np.where(at_high, high, low)
+            position[axis] = (low[axis] + high[axis]) / 2
+            # Sites, because nothing can touch them.
+            site = scene.worldbody.add_site(type=mujoco.mjtGeom.mjGEOM_BOX, pos=position)
+            site.size, site.rgba = size, _FRAME_COLOUR
     return scene
 
 

@@ -34,6 +34,7 @@ DENSITY_SEED = 0
 MAX_TASKS = 100
 
 HALF = 0.08  # m, half the side of the block's square footprint
+HEIGHT = 0.08  # m
 GOAL = square((0.15, 0.0), HALF)
 EFFORT = 0.25
 SUCCESS_DISTANCE = 0.015  # m, mean corner error at the end
@@ -48,7 +49,7 @@ SPEC = Spec(
 )
 MOUNT = Mount(position=(-0.6, 0.0, 0.8), tool_position=(-0.23, 0.0, 0.86))
 WORKSPACE = Workspace(x=(-0.28, 0.15), y=(-0.2, 0.2))
-CAMERA = Camera(lookat=(-0.2, 0.0, 1.0), distance=1.6, azimuth=135, elevation=-25)
+CAMERA = Camera(lookat=(-0.14, -0.02, 0.99), distance=1.4, azimuth=142, elevation=-22)
 
 LAPTOP = Settings(
     updates=500,
@@ -107,7 +108,7 @@ class PusherEnv(TabletopEnv):
     """The arm and one block."""
 
     def __init__(self, green: float, blue: float, render_mode: str | None = None):
-        scene = load_scene(Path(__file__).with_suffix(".xml"), GOAL)
+        scene = load_scene(Path(__file__).with_suffix(".xml"), GOAL, HEIGHT)
         scene.geom("green").density = green
         scene.geom("blue").density = blue
         super().__init__(scene, SPEC, reward, CAMERA, MOUNT, WORKSPACE, render_mode)

@@ -36,6 +36,7 @@ FRICTION_SEED = 0
 MAX_TASKS = 100
 
 HALF = 0.03  # m, half the side of either block
+HEIGHT = 0.06  # m
 GOAL_CENTRE = (0.28, 0.0)  # m
 GOAL = square(GOAL_CENTRE, HALF)
 EFFORT = 0.1
@@ -53,7 +54,7 @@ MOUNT = Mount(position=(-0.6, 0.0, 0.8), tool_position=(-0.14, 0.0, 0.83))
 # Block 2 lies beyond x = 0.01, and were it turned on the spot, beyond −0.003; the tip of the tool
 # has a radius of 0.01 and overshoots by 0.007.
 WORKSPACE = Workspace(x=(-0.28, -0.025), y=(-0.15, 0.15))
-CAMERA = Camera(lookat=(-0.1, 0.0, 0.95), distance=1.6, azimuth=135, elevation=-25)
+CAMERA = Camera(lookat=(-0.05, -0.02, 0.98), distance=1.4, azimuth=142, elevation=-22)
 
 LAPTOP = Settings(
     steps_per_task=3_000,
@@ -119,7 +120,7 @@ class SlideEnv(TabletopEnv):
     """The arm and two blocks in line."""
 
     def __init__(self, friction: float, render_mode: str | None = None):
-        scene = load_scene(Path(__file__).with_suffix(".xml"), GOAL)
+        scene = load_scene(Path(__file__).with_suffix(".xml"), GOAL, HEIGHT)
         scene.geom("block2").friction[0] = friction
         super().__init__(scene, SPEC, reward, CAMERA, MOUNT, WORKSPACE, render_mode)
 
