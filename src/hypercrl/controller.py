@@ -69,7 +69,7 @@ class Controller:
         )
         self._plan_state = plan.state
         self._num_actions += 1
-        low, high = np.float32(spec.action_low), np.float32(spec.action_high)
+        low, high = np.asarray([spec.action_low, spec.action_high], np.float32)
         return np.clip(np.asarray(plan.action), low, high)
 
 

@@ -71,6 +71,7 @@ class Settings:
 
     # Algorithm 1
     random_episodes: int = 10  # P
+    exploration_beta: float = 0.0  # colour of their noise over time; 0 is white
     steps_per_task: int = 4_000  # M episodes of K steps
     update_every: int = 200  # K
     updates: int = 2_000  # S
@@ -105,6 +106,8 @@ class Suite:
     tasks: tuple[Task, ...]
     presets: Mapping[str, Settings]  # the first one is the default
     success: Callable[[Any], bool] | None = None  # of an episode's states [H + 1, S]
+    measures: Mapping[str, Callable[[Any], float]] = field(default_factory=dict)
+    """What else to record of a test episode's states [H + 1, S], named with its unit."""
 
 
 class Transitions(NamedTuple):

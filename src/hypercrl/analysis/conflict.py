@@ -15,6 +15,7 @@ from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint
 from hypercrl.experiment.episode import Actor
 from hypercrl.experiment.evaluate import Probe, probe_errors, run_episode
+from hypercrl.experiment.store import CHECKPOINT
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,10 @@ def _mean_return(controller: Controller, model: int, task: int, num_episodes: in
 
 
 def _read_probes(run: Path, count: int) -> list[Probe]:
-    path = checkpoint.latest(run / "checkpoint.safetensors")
-    assert path is not None
-    arrays, _ = checkpoint.load(path)
+    found = checkpoint.load_latest(run / CHECKPOINT)
+    assert found is not None  # the controller was loaded from it
     return [
-        Probe(**checkpoint.section(arrays, f"probes/{task}"))  # pyright: ignore[reportArgumentType]
+        Probe(**checkpoint.section(found[0], f"probes/{task}"))  # pyright: ignore[reportArgumentType]
         for task in range(count)
     ]
 

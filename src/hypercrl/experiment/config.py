@@ -25,6 +25,8 @@ class Schedule:
     """Control steps between training sessions [K]."""
     updates: int
     """Gradient steps in a session [S]."""
+    exploration_beta: float = 0.0
+    """Power-law exponent of the random actions over time; 0 is white noise (the paper's)."""
     continuing: bool = False
     """Never reset the environment within a task once planning has started."""
     eval_episodes: int = 10
@@ -59,6 +61,7 @@ class Schedule:
     def configure(cls, settings: Settings) -> "Schedule":
         return cls(
             random_episodes=settings.random_episodes,
+            exploration_beta=settings.exploration_beta,
             steps_per_task=settings.steps_per_task,
             update_every=settings.update_every,
             updates=settings.updates,

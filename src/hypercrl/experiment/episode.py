@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
+from hypercrl.data.noise import coloured_basis
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.stopwatch import Stopwatch
@@ -37,6 +38,9 @@ class Step(NamedTuple):
     episode_return: float  # so far
 
 
+_exploration_basis = functools.cache(coloured_basis)
+
+
 class Actor:
     """Runs episodes of one task; every draw is named by (purpose, task, episode, step)."""
 
@@ -49,6 +53,7 @@ class Actor:
         seed: int,
         purpose: tuple[str, *tuple[int, ...]],
         continuing: bool = False,
+        exploration_beta: float = 0.0,
         render_mode: str | None = None,
         stopwatch: Stopwatch | None = None,
     ):
@@ -91,8 +96,7 @@ class Actor:
         """One step of the random policy: Gaussian, as wide as half the action range."""
         self._ready()
         low, high = np.array(self.spec.action_low), np.array(self.spec.action_high)
-        rng = streams.generator(self._seed, f"{self._name}:explore", *self._counters)
-        draw = (high + low) / 2 + (high - low) / 2 * rng.standard_normal(self.spec.action_dim)
+        draw = (high + low) / 2 + (high - low) / 2 * self._exploration_noise()
         return self._execute(np.clip(draw, low, high).astype(np.float32))
 
     def close(self) -> None:
@@ -132,6 +136,15 @@ class Actor:
         self.episode = int(arrays["episode"])
         self.episode_step = int(arrays["episode_step"])
         self.episode_return = float(arrays["episode_return"])
+
+    def _exploration_noise(self) -> np.ndarray:
+        """This step's part of the episode's noise, which is drawn in one go."""
+        rng = streams.generator(self._seed, f"{self._name}:explore", *self._scope, self.episode)
+        white = rng.standard_normal((self.spec.episode_length, self.spec.action_dim))
+        if self.exploration_beta == 0:
+            return white[self.episode_step]
+        basis = _exploration_basis(self.spec.episode_length, self.exploration_beta)
+        return basis[self.episode_step] @ white
 
     def _ready(self) -> np.ndarray:
         """The current observation, after a reset where an episode begins."""

@@ -273,6 +273,7 @@ class Runner:
             self.config.planner,
             seed=self.config.seed,
             purpose=("train", self.at.task),
+            exploration_beta=self.schedule.exploration_beta,
             stopwatch=self._stopwatch,
         )
 

@@ -46,6 +46,10 @@ class Tester:
         return {
             "returns": [trajectory.total for trajectory in trajectories],
             "successes": success and [bool(success(t.states)) for t in trajectories],
+            "measures": {
+                name: [float(measure(t.states)) for t in trajectories]
+                for name, measure in self._suite.measures.items()
+            },
             **self._model_errors(model, task),
         }
 

@@ -111,6 +111,11 @@ def forward_reward(
     return next_state[0] - ACTION_COST * jnp.sum(action**2)
 
 
+def mean_speed(states: Float[np.ndarray, "H 18"]) -> float:
+    """Forward speed averaged over an episode."""
+    return float(np.mean(np.asarray(states)[1:, 0]))
+
+
 class HalfCheetahEnv(MujocoEnv):
     """The half-cheetah with the geoms of `part` multiplied by `scale`."""
 
@@ -158,7 +163,13 @@ def half_cheetah(num_tasks: int = 5) -> Suite:
             f"The suite 'half_cheetah' has 1 to {len(bodies)} tasks and cannot make {num_tasks}."
         )
     tasks = tuple(_task(part, scale) for part, scale in bodies[:num_tasks])
-    return Suite("half_cheetah", SPEC, tasks, {"laptop": LAPTOP, "paper": PAPER})
+    return Suite(
+        "half_cheetah",
+        SPEC,
+        tasks,
+        {"laptop": LAPTOP, "paper": PAPER},
+        measures={"mean forward speed (m/s)": mean_speed},
+    )
 
 
 def _task(part: str, scale: float) -> Task:

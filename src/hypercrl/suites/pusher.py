@@ -88,10 +88,15 @@ def reward(
     return corner_reward(jnp.asarray(next_state)[2:], GOAL, action, EFFORT)
 
 
+def corner_error(states: Float[np.ndarray, "H 10"]) -> float:
+    """How far the corners are from their goals at the end of an episode, on average."""
+    corners = np.asarray(states)[-1, 2:].reshape(4, 2)
+    return float(np.linalg.norm(corners - GOAL, axis=-1).mean())
+
+
 def succeeded(states: Float[np.ndarray, "H 10"]) -> bool:
     """Whether an episode ends with the block in its goal pose."""
-    corners = np.asarray(states)[-1, 2:].reshape(4, 2)
-    return bool(np.linalg.norm(corners - GOAL, axis=-1).mean() <= SUCCESS_DISTANCE)
+    return corner_error(states) <= SUCCESS_DISTANCE
 
 
 def draw_densities(num_tasks: int) -> tuple[tuple[int, int], ...]:
@@ -128,4 +133,11 @@ def pusher(num_tasks: int = 5) -> Suite:
         )
         for green, blue in draw_densities(num_tasks)
     )
-    return Suite("pusher", SPEC, tasks, {"laptop": LAPTOP, "paper": PAPER}, success=succeeded)
+    return Suite(
+        "pusher",
+        SPEC,
+        tasks,
+        {"laptop": LAPTOP, "paper": PAPER},
+        success=succeeded,
+        measures={"final corner error (m)": corner_error},
+    )

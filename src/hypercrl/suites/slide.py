@@ -101,10 +101,15 @@ def reward(
     return corner_reward(jnp.asarray(next_state)[10:], GOAL, action, EFFORT)
 
 
+def goal_distance(states: Float[np.ndarray, "H 18"]) -> float:
+    """How far block 2's centre is from its goal at the end of an episode."""
+    centre = np.asarray(states)[-1, 10:].reshape(4, 2).mean(axis=0)
+    return float(np.linalg.norm(centre - GOAL_CENTRE))
+
+
 def succeeded(states: Float[np.ndarray, "H 18"]) -> bool:
     """Whether an episode ends with block 2 near its goal."""
-    centre = np.asarray(states)[-1, 10:].reshape(4, 2).mean(axis=0)
-    return bool(np.linalg.norm(centre - GOAL_CENTRE) <= SUCCESS_DISTANCE)
+    return goal_distance(states) <= SUCCESS_DISTANCE
 
 
 def draw_frictions(num_tasks: int) -> tuple[float, ...]:
@@ -140,4 +145,11 @@ def slide(num_tasks: int = 5) -> Suite:
         )
         for friction in draw_frictions(num_tasks)
     )
-    return Suite("slide", SPEC, tasks, {"laptop": LAPTOP, "paper": PAPER}, success=succeeded)
+    return Suite(
+        "slide",
+        SPEC,
+        tasks,
+        {"laptop": LAPTOP, "paper": PAPER},
+        success=succeeded,
+        measures={"final distance of block 2 (m)": goal_distance},
+    )
