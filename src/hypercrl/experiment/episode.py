@@ -8,6 +8,7 @@ it goes on, and `set_state(state)`. A run can then be saved within an episode, o
 two episodes only.
 """
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
