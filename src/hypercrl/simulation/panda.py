@@ -4,10 +4,11 @@ The tool is servoed towards a pose goal with the joint torques (Khatib, 1987)
 
     τ = J_pᵀ Λ_p (k_p e_p − k_d v) + J_oᵀ Λ_o (k_p e_o − k_d ω) + Nᵀ M q̈_posture + b(q, q̇),
 
-Λ_p = (J_p M⁻¹ J_pᵀ)⁻¹ and Λ_o likewise. The inertias of position and orientation are decoupled:
-with the full 6×6 one, an error in position twists the hand. N projects the pull towards a
-resting posture into the null space of the task, and the bias b compensates gravity and
-Coriolis forces.
+Λ_p = (J_p M⁻¹ J_pᵀ)⁻¹ and Λ_o likewise. The inertias of position and orientation are decoupled
+as in the paper's simulator: the full 6×6 inertia holds the hand a little straighter in the
+middle of the workspace but throws the arm about where it is stretched. N projects the pull
+towards a resting posture into the null space of the task, and the bias b compensates gravity
+and Coriolis forces.
 """
 
 import math

@@ -1,0 +1,156 @@
+"""Block sliding: a blow decides, friction differs, and block 2 is out of the arm's reach."""
+
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+
+from hypercrl.errors import UserError
+from hypercrl.registry import suites
+from hypercrl.suites.slide import (
+    FRICTIONS,
+    GOAL,
+    GOAL_CENTRE,
+    MAX_TASKS,
+    SlideEnv,
+    draw_frictions,
+    reward,
+    succeeded,
+)
+
+GRAVITY = 9.81
+BLOW_STEPS = 6  # control steps of pushing on, after which the hand rests
+STRENGTHS = np.arange(0.5, 1.01, 0.025)
+
+
+def block1(state):
+    return np.asarray(state)[2:10].reshape(4, 2).mean(axis=0)
+
+
+def block2(state):
+    return np.asarray(state)[10:].reshape(4, 2).mean(axis=0)
+
+
+def strike(env, strength):
+    """One episode with one blow along the line of the blocks: its states and rewards."""
+    states, rewards = [env.reset(seed=0)[0]], []
+    for step in range(env.suite_spec.episode_length):
+        state, paid, *_ = env.step(np.array([strength if step < BLOW_STEPS else 0.0, 0.0]))
+        states.append(state)
+        rewards.append(paid)
+    return np.array(states), np.array(rewards)
+
+
+@pytest.fixture(scope="module")
+def blows():
+    """The right strength for each friction, and where block 2 ends with it."""
+    found = {}
+    for friction in FRICTIONS:
+        env = SlideEnv(friction)
+        episodes = [(strength, *strike(env, strength)) for strength in STRENGTHS]
+        found[friction] = min(
+            episodes, key=lambda episode: np.linalg.norm(block2(episode[1][-1]) - GOAL_CENTRE)
+        )
+    return found
+
+
+def test_start_and_goal_are_the_papers():
+    state, _ = SlideEnv(0.014).reset(seed=0)
+    np.testing.assert_allclose(block1(state), (-0.04, 0.0), atol=1e-6)
+    np.testing.assert_allclose(block2(state), (0.04, 0.0), atol=1e-6)
+    np.testing.assert_allclose(GOAL, [(0.25, -0.03), (0.25, 0.03), (0.31, -0.03), (0.31, 0.03)])
+
+
+def test_reward_looks_at_block_two_only():
+    state = jnp.asarray(SlideEnv(0.014).reset(seed=0)[0])
+    there = jnp.array([*state[:10], *np.ravel(GOAL)])
+    none, full = jnp.zeros(2), jnp.array([0.0, 1.0])
+    assert reward(state, none, there) == pytest.approx(4.0)
+    assert reward(state, full, there) == pytest.approx(3.9)
+    assert reward(there, none, state) < 0.2
+
+
+@pytest.mark.parametrize("friction", FRICTIONS)
+def test_some_blow_brings_block_two_to_the_goal(blows, friction):
+    _, states, rewards = blows[friction]
+    assert np.isfinite(states).all() and np.isfinite(rewards).all()
+    assert np.linalg.norm(block2(states[-1]) - GOAL_CENTRE) < 0.02
+    assert succeeded(states) and not succeeded(states[:1])
+    assert rewards[-1] > 3.0
+    assert np.linalg.norm(block2(states[-1]) - block2(states[-2])) < 5e-4  # it has come to rest
+
+
+def test_the_rougher_the_harder_the_blow(blows):
+    strengths = [blows[friction][0] for friction in sorted(FRICTIONS)]
+    assert np.all(np.diff(strengths) > 0.02)
+
+
+def test_the_same_blow_slides_less_far_on_rougher_ground():
+    """One blow, five frictions: distances fall, as 1/friction where the speed is the same."""
+    ends = [block2(strike(SlideEnv(friction), 0.675)[0][-1])[0] for friction in sorted(FRICTIONS)]
+    distances = np.array(ends) - 0.04
+    assert np.all(np.diff(ends) < -0.02)
+    np.testing.assert_allclose(
+        distances[1:] * sorted(FRICTIONS)[1:], distances[-1] * 0.027, rtol=0.2
+    )
+
+
+@pytest.mark.parametrize("friction", FRICTIONS)
+def test_friction_is_coulombs(friction):
+    """Thrown at 0.2 m/s, block 2 loses speed at friction × gravity."""
+    env = SlideEnv(friction)
+    env.reset(seed=0)
+    speed = env.data.qvel[env.model.joint("block2").dofadr[0] :][:1]
+    speed[0] = 0.2
+    mujoco.mj_step(env.model, env.data, 250)  # half a second
+    assert speed[0] == pytest.approx(0.2 - friction * GRAVITY * 0.5, abs=0.004)
+
+
+@pytest.mark.parametrize("sideways", [-1.0, -0.3, 0.0, 0.3, 1.0])
+def test_arm_cannot_touch_block_two(sideways):
+    env = SlideEnv(FRICTIONS[0])
+    env.reset(seed=0)
+    env.data.qpos[env.model.joint("block1").qposadr[0] :][:2] = (-0.4, 0.3)  # out of the way
+    mujoco.mj_forward(env.model, env.data)
+    for step in range(30):
+        state, *_ = env.step(np.array([1.0, sideways * (-1.0 if step % 6 < 3 else 1.0)]))
+    np.testing.assert_allclose(block2(state), (0.04, 0.0), atol=1e-4)
+    assert env.arm.tool_position[0] > -0.04  # it did try
+
+
+def test_state_is_restored_in_the_middle_of_a_blow():
+    env, other = SlideEnv(0.01), SlideEnv(0.01)
+    env.reset(seed=0)
+    for _ in range(4):
+        env.step(np.array([0.9, 0.1]))
+    other.reset(seed=1)
+    other.set_state(env.get_state())
+    for _ in range(15):
+        action = np.array([0.5, -0.2])
+        np.testing.assert_array_equal(env.step(action)[0], other.step(action)[0])
+
+
+def test_longer_sequences_append_to_the_first_five():
+    assert draw_frictions(5) == FRICTIONS
+    many = draw_frictions(MAX_TASKS)
+    assert draw_frictions(20) == many[:20]
+    assert len(set(many)) == MAX_TASKS
+    assert all(0.010 <= friction <= 0.027 for friction in many)
+
+
+@pytest.mark.parametrize("num_tasks", [0, MAX_TASKS + 1])
+def test_impossible_number_of_tasks_is_told(num_tasks):
+    with pytest.raises(UserError, match="1 to 100 tasks"):
+        suites.get("slide")(num_tasks)
+
+
+def test_settings_are_the_papers_and_the_laptops():
+    presets = suites.get("slide")().presets
+    assert list(presets) == ["laptop", "paper"]
+    paper, laptop = presets["paper"], presets["laptop"]
+    for preset in (paper, laptop):
+        assert (preset.steps_per_task, preset.update_every, preset.updates) == (3_000, 150, 500)
+        assert preset.beta == 0.5
+    assert paper.chunk_size == 0 and not paper.scale_targets and paper.lookahead
+    assert paper.hypernet_activation == "relu"
+    assert laptop.chunk_size > 0 and laptop.scale_targets and not laptop.lookahead
