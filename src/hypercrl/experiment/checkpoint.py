@@ -69,7 +69,8 @@ def load(path: Path) -> tuple[Arrays, dict[str, Any]]:
         raise UserError(_damaged(path)) from error
     except OSError as error:
         raise UserError(f"The checkpoint {path} cannot be read: {error}.") from error
-    if not isinstance(info, dict) or _checksum(arrays, metadata["info"]) != metadata["checksum"]:
+    genuine = _checksum(arrays, metadata["info"]) == metadata.get("checksum")
+    if not (genuine and isinstance(info, dict)):
         raise UserError(_damaged(path))
     return arrays, info
 

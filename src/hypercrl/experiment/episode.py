@@ -62,6 +62,7 @@ class Actor:
         self.spec = spec
         self.planner = planner
         self.continuing = continuing  # go on without a reset where an episode's time is over
+        self.exploration_beta = exploration_beta
         self.episode = 0  # episodes started
         self.episode_step = 0
         self.episode_return = 0.0

@@ -48,6 +48,10 @@ class Position:
     step: int = 0  # planned control steps in this task
     tested: int = 0  # tasks tested since this one was learnt
 
+    def __post_init__(self):
+        if not all(isinstance(count, int) and count >= 0 for count in vars(self).values()):
+            raise ValueError(f"{self} is not a place in a run.")
+
 
 class Runner:
     """One run, from wherever its store left off to the end."""
@@ -60,6 +64,8 @@ class Runner:
         *,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ):
+        if not checkpoint_seconds >= 0:
+            raise UserError(f"checkpoint_seconds cannot be {checkpoint_seconds}.")
         self.config, self.schedule, self.learner = config, config.schedule, config.learner
         self.store, self.display = store, display
         self.suite = config.build_suite()

@@ -11,7 +11,7 @@ class Stopwatch:
     """Wall-clock seconds in all and by activity, from what an earlier one had read on."""
 
     def __init__(self, earlier: Mapping[str, float] | None = None):
-        self._seconds = {name: (earlier or {}).get(name, 0.0) for name in ("seconds", *ACTIVITIES)}
+        self._seconds = {**dict.fromkeys(("seconds", *ACTIVITIES), 0.0), **(earlier or {})}
         self._started = time.perf_counter()
 
     @contextmanager
