@@ -115,6 +115,15 @@ def test_episodes_have_the_promised_length(rollout):
     np.testing.assert_array_equal(ends, np.arange(length, len(actions) + 1, length))
 
 
+def test_an_episode_can_be_judged_and_measured(rollout):
+    suite, _, _, steps = rollout
+    length = suite.spec.episode_length
+    episode = np.concatenate([steps.states[:1], steps.next_states[:length]])
+    assert all(np.isfinite(measure(episode)) for measure in suite.measures.values())
+    # No suite is solved by random actions.
+    assert suite.success is None or suite.success(episode) is False
+
+
 def test_spaces_agree_with_the_spec(suite):
     spec = suite.spec
     assert spec.encoding.state_dim == spec.state_dim
