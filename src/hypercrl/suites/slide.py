@@ -1,8 +1,13 @@
 """Slide a block out of reach to its goal by hitting another one against it (Section V-C).
 
-The tool reaches block 1 only. A blow sends it against block 2, which slides on until friction
-stops it; the friction of block 2 differs per task, and so does the blow that brings it to the
-goal. Once block 2 is on its way nothing can be put right.
+The tool moves block 1 only, and not far enough to carry block 2 to the goal: a push sends both
+on their way, block 1 is stopped, and block 2 slides the last 7 cm until friction stops it. Its
+friction differs per task, and so does the push that brings it to the goal. Once block 2 is on
+its own nothing can be put right.
+
+The paper's state has no velocities, so a model cannot tell a block that slides from one that
+rests. A short slide keeps that ambiguity small; with a single blow from where block 1 starts,
+which must carry block 2 over 24 cm, no model learnt to aim (see docs/suites.md).
 """
 
 import functools
@@ -27,11 +32,10 @@ from hypercrl.simulation.tabletop import (
 from hypercrl.types import Settings, Spec, Suite, Task
 
 # Coulomb friction of block 2 on the table, in the paper's order of more and less slippery. The
-# values are ours: below 0.01 block 2 does not come to rest within an episode, above 0.03 no
-# blow carries it to the goal.
-FRICTIONS = (0.014, 0.010, 0.018, 0.022, 0.027)
+# values are ours: above 0.025 the arm's fastest push does not carry block 2 to the goal.
+FRICTIONS = (0.012, 0.007, 0.016, 0.020, 0.024)
 # Longer sequences continue log-uniformly between the extremes.
-FRICTION_RANGE = (0.010, 0.027)
+FRICTION_RANGE = (0.007, 0.024)
 FRICTION_SEED = 0
 MAX_TASKS = 100
 
@@ -51,9 +55,9 @@ SPEC = Spec(
     encoding=Encoding.differences(18),
 )
 MOUNT = Mount(position=(-0.6, 0.0, 0.8), tool_position=(-0.14, 0.0, 0.83))
-# Block 2 lies beyond x = 0.01, and were it turned on the spot, beyond −0.003; the tip of the tool
-# has a radius of 0.01 and overshoots by 0.007.
-WORKSPACE = Workspace(x=(-0.28, -0.025), y=(-0.15, 0.15))
+# A lane behind block 1. Where it ends, block 2 touches block 1 with its centre 7 cm before the
+# goal: the tip's radius is 0.01, and two blocks and a half of 0.06 lie between tip and goal side.
+WORKSPACE = Workspace(x=(-0.20, 0.11), y=(-0.03, 0.03))
 CAMERA = Camera(lookat=(-0.05, -0.02, 0.98), distance=1.4, azimuth=142, elevation=-22)
 
 LAPTOP = Settings(
