@@ -2,9 +2,11 @@
 
 import contextlib
 import difflib
+import functools
 import io
 import itertools
 import re
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import tyro
@@ -17,18 +19,16 @@ T = TypeVar("T")
 def parse_flags(cls: type[T], args: list[str], *, prog: str, default: T | None = None) -> T:
     """An instance of a dataclass from command-line flags."""
     extra: dict[str, Any] = {} if default is None else {"default": default}
-    printed = io.StringIO()
+    parse = functools.partial(tyro.cli, cls, prog=prog, return_unknown_args=True, **extra)
     try:
-        with contextlib.redirect_stderr(printed):
-            options, unknown = tyro.cli(
-                cls, args=args, prog=prog, return_unknown_args=True, **extra
-            )
+        with contextlib.redirect_stderr(io.StringIO()):
+            options, unknown = parse(args=args)
     except SystemExit as stop:
         if not stop.code:  # help was asked for
             raise
-        raise UserError(_in_one_sentence(printed.getvalue(), prog)) from None
+        raise UserError(_in_one_sentence(_output(parse, args), prog)) from None
     if unknown:
-        raise UserError(_unknown(cls, unknown[0], prog, extra))
+        raise UserError(_unknown(unknown[0], prog, _output(parse, ["--help"])))
     return options
 
 
@@ -42,6 +42,19 @@ def print_usage(doc: str | None, *, asked: bool) -> None:
     raise UserError(f"Something is missing; {usage}.")
 
 
+def _output(parse: Callable[..., Any], args: list[str]) -> str:
+    """What tyro prints before it exits, as it would in a terminal without colours."""
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with (
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        contextlib.suppress(SystemExit),
+    ):
+        parse(args=args)
+    printed.seek(0)
+    return printed.read()
+
+
 def _in_one_sentence(box: str, prog: str) -> str:
     """What a box that tyro drew around an error says, without the help that follows it."""
     rows = [line.strip("│ ") for line in box.splitlines() if line.startswith("│")]
@@ -50,10 +63,9 @@ def _in_one_sentence(box: str, prog: str) -> str:
     return f"{sentence}; see `{prog} --help`."
 
 
-def _unknown(cls: type, argument: str, prog: str, extra: dict[str, Any]) -> str:
+def _unknown(argument: str, prog: str, text: str) -> str:
     if not argument.startswith("-"):
         return f"The argument '{argument}' is one too many; see `{prog} --help`."
-    text = tyro.extras.get_parser(cls, prog=prog, **extra).format_help()
     known = sorted(set(re.findall(r"--[a-z][\w.-]*", text)))
     close = difflib.get_close_matches(argument, known, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
