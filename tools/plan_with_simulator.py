@@ -78,17 +78,21 @@ class SimulatorPlanner:
         return states
 
 
-def play(suite: Suite, task: int, num_steps: int, budget: Budget, seed: int = 0) -> np.ndarray:
-    """The states of one episode, which ends early with success."""
+def play(
+    suite: Suite, task: int, num_steps: int, budget: Budget, seed: int = 0
+) -> tuple[np.ndarray, float]:
+    """States and return of one episode, which ends early with success."""
     chosen = suite.tasks[task]
     env: Any = chosen.make(None)
     planner = SimulatorPlanner(chosen.make(None), suite.spec, chosen.reward, budget, seed)
-    states = [env.reset(seed=seed)[0]]
+    states, total = [env.reset(seed=seed)[0]], 0.0
     for _ in range(num_steps):
-        states.append(env.step(planner.act(env.get_state()))[0])
+        state, reward, *_ = env.step(planner.act(env.get_state()))
+        states.append(state)
+        total += reward
         if suite.success is not None and suite.success(np.array(states)):
             break
-    return np.array(states)
+    return np.array(states), total
 
 
 def main() -> None:
@@ -104,13 +108,12 @@ def main() -> None:
     flags = parser.parse_args()
     suite = suites.get(flags.suite)()
     budget = Budget(flags.horizon, flags.samples, flags.rounds, init_std=flags.std)
-    print("| task | steps | success | last state |\n|---|---|---|---|")
+    print("| task | steps | success | return |\n|---|---|---|---|")
     for task in range(len(suite.tasks)) if flags.tasks is None else flags.tasks:
-        states = play(suite, task, flags.steps, budget, flags.seed)
+        states, total = play(suite, task, flags.steps, budget, flags.seed)
         success = suite.success is not None and suite.success(states)
-        last = " ".join(f"{number:.3f}" for number in states[-1])
-        row = f"| {suite.tasks[task].name} | {len(states) - 1} | {'yes' if success else 'no'} "
-        print(f"{row}| {last} |", flush=True)
+        row = (suite.tasks[task].name, len(states) - 1, "yes" if success else "no", f"{total:.0f}")
+        print("|", " | ".join(map(str, row)), "|", flush=True)
 
 
 if __name__ == "__main__":
