@@ -92,7 +92,7 @@ def test_the_slipperiest_needs_the_gentlest_push(pushes):
 
 def test_the_same_push_slides_further_on_slippery_ground():
     ends = [block2(push(SlideEnv(f), 1.0)[0][-1])[0] for f in (min(FRICTIONS), max(FRICTIONS))]
-    assert ends[0] > ends[1] + 0.1
+    assert ends[0] > ends[1] + 0.05  # more than what counts as a success
 
 
 @pytest.mark.parametrize("friction", FRICTIONS)
