@@ -58,9 +58,9 @@ SPEC = Spec(
 
 LAPTOP = Settings(
     random_episodes=2,
-    steps_per_task=15_000,
+    steps_per_task=30_000,
     update_every=1_000,
-    updates=1_000,
+    updates=2_000,
     hidden=(200, 200, 200, 200),
     head="gaussian",
     scale_targets=True,
@@ -71,7 +71,7 @@ LAPTOP = Settings(
     lookahead=False,
     planner="icem",
     planning={
-        "horizon": 30,
+        "horizon": 20,
         "num_samples": 128,
         "num_iterations": 3,
         "num_elites": 16,
