@@ -125,6 +125,7 @@ def fails(capsys):
         ([*TRAIN, "--planning.horizon", "0"], "horizon"),
         ([*TRAIN, "--checkpoint-seconds", "-1"], "checkpoint_seconds cannot be -1.0"),
         ([*TRAIN, "--checkpoint-seconds", "nan"], "checkpoint_seconds cannot be nan"),
+        ([*TRAIN, "--learner.learning-rate", "nan"], "learning_rate must be a number and not nan"),
         (["list", "dreams"], "invalid choice 'dreams'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -275,6 +276,17 @@ def test_suite_that_no_longer_fits_its_checkpoint_is_told(fails, finished):
 def test_folder_without_a_run_is_told(tmp_path):
     with pytest.raises(UserError, match=r"is not a run: it has no config\.json"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["schedule", "learner", "planning"])
+def test_incomplete_configuration_is_told(finished, tmp_path, part):
+    folder = shutil.copytree(finished, tmp_path / "copy")
+    config = json.loads((folder / "config.json").read_text())
+    for change in ({part: None}, {part: {"unheard": 1}}):
+        (folder / "config.json").write_text(json.dumps({**config, **change}))
+        with pytest.raises(UserError):
+            load(folder)
+    assert load(finished).num_learnt == 2
 
 
 def test_missing_wandb_is_told(fails, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import math
 import platform
 from dataclasses import dataclass
 from typing import Any
@@ -91,6 +92,10 @@ class RunConfig:
     def __post_init__(self):
         if self.seed < 0:
             raise UserError(f"The seed cannot be negative ({self.seed}).")
+        for part in (self.schedule, self.learner, self.planner):
+            for name, value in dataclasses.asdict(part).items():  # pyright: ignore[reportArgumentType]
+                if isinstance(value, float) and math.isnan(value):
+                    raise UserError(f"{name} must be a number and not {value}.")
 
     def build_suite(self) -> Suite:
         return build_suite(self.suite, self.num_tasks)
@@ -116,16 +121,19 @@ class RunConfig:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "RunConfig":
         """The inverse of `to_json`."""
-        return cls(
-            suite=data["suite"],
-            method=data["method"],
-            preset=data["preset"],
-            num_tasks=data["num_tasks"],
-            seed=data["seed"],
-            schedule=_restore(Schedule, data["schedule"]),
-            learner=_restore(learners.get(data["method"]), data["learner"]),
-            planner=_restore(planners.get(data["planner"]), data["planning"]),
-        )
+        try:
+            return cls(
+                suite=data["suite"],
+                method=data["method"],
+                preset=data["preset"],
+                num_tasks=data["num_tasks"],
+                seed=data["seed"],
+                schedule=_restore(Schedule, data["schedule"]),
+                learner=_restore(learners.get(data["method"]), data["learner"]),
+                planner=_restore(planners.get(data["planner"]), data["planning"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"The stored configuration cannot be used: {error}.") from error
 
 
 def build_suite(name: str, num_tasks: int | None = None) -> Suite:
