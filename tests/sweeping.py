@@ -84,10 +84,13 @@ def read_manifest(folder: Path) -> dict[str, dict]:
     return json.loads((folder / "manifest.json").read_text())["runs"]
 
 
-def wait_until(condition: Callable[[], object]) -> None:
+def wait_until(condition: Callable[[], object], process: subprocess.Popen | None = None) -> None:
+    """Wait for something that a process brings about; it must not end before."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "nothing happened"
+        if process is not None:
+            assert process.poll() is None, process.communicate()[0]
         time.sleep(0.1)
 
 

@@ -5,6 +5,7 @@ import json
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -67,7 +68,7 @@ def test_settings_change_the_runs_that_have_them():
             ["schedule.updates=7", "learner.beta=1", "learner.network.hidden=[5, 6]"]
         ),
     )
-    by_method = {run.config.method: run.config for run in runs}
+    by_method: dict[str, Any] = {run.config.method: run.config for run in runs}
     assert all(config.schedule.updates == 7 for config in by_method.values())
     assert all(config.learner.network.hidden == (5, 6) for config in by_method.values())
     beta = by_method["hypercrl"].learner.beta
@@ -112,7 +113,8 @@ def test_a_file_names_several_selections(tmp_path):
         "  - method: [finetune, single]\n"
         "  - {method: hypercrl, name: weak, set: {learner.beta: 1e-3}}\n"
     )
-    runs = {run.name: run.config for run in plan_runs(read_selections(path, {"tasks": 2}))}
+    planned = plan_runs(read_selections(path, {"tasks": 2}))
+    runs: dict[str, Any] = {run.name: run.config for run in planned}
     assert set(runs) == {
         "cartpole-finetune-laptop-s3",
         "cartpole-single-laptop-s3",
@@ -535,7 +537,7 @@ def test_a_sweep_that_was_stopped_goes_on(tmp_path, how):
     name = "toy-slow-single-custom-s0"
     args = ("--suite", "toy-slow", "--method", "single", "--seeds", "1", "--videos", "--no-report")
     process = start_sweep(tmp_path, *args, TOY_TROUBLE="1")
-    wait_until(lambda: '"task": 1' in metrics(tmp_path).get(name, b"").decode())
+    wait_until(lambda: '"task": 1' in metrics(tmp_path).get(name, b"").decode(), process)
     process.send_signal(how)
     output, _ = process.communicate()
     (first,) = attempts(tmp_path, name)

@@ -21,7 +21,7 @@ from hypercrl.types import Settings
 MASSES = (1.0, 2.0)
 EPISODE_LENGTH = 10
 TROUBLE_STEP = 5
-SLOW_SECONDS = 0.1  # a step
+SLOW_SECONDS = 0.2  # a step
 
 SETTINGS = Settings(
     random_episodes=1,

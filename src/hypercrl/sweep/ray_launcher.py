@@ -8,6 +8,7 @@ launcher; it goes on from the run's last checkpoint.
 import dataclasses
 import logging
 import os
+import socket
 import time
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypercrl.errors import UserError
 from hypercrl.sweep.job import STOP_SECONDS, Job, Outcome, run_job
 
 MAX_RETRIES = 5  # machines that a run may lose
+ANSWER_SECONDS = 10.0
 RESOURCES_SECONDS = 5.0  # between questions for the cluster's size
 
 
@@ -100,11 +102,20 @@ def _connect(address: str | None) -> Any:
             "The Ray launcher needs Ray; install it with: pip install 'hypercrl[ray]'."
         ) from error
     try:
+        _require_answer(address)
         ray.init(address=address or "auto", logging_level=logging.ERROR, log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         place = f"at {address}" if address else "on this machine"
+        told = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"There is no Ray cluster {place}; start one with `ray start --head` and name it with "
-            "--address."
+            f"There is no Ray cluster {place} ({told}); start one with `ray start --head` and name "
+            "it with --address."
         ) from error
     return ray
+
+
+def _require_answer(address: str | None) -> None:
+    """Ray waits for a long time for a machine that does not answer; a person does not."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), ANSWER_SECONDS).close()

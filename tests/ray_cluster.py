@@ -1,0 +1,133 @@
+"""A Ray cluster of several nodes on this machine, each with a raylet of its own.
+
+Every process of a node carries the node's mark in its environment, which is how it is found
+again: Ray's processes leave the session in which they were started.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweeping import environment
+
+MARK = "HYPERCRL_TEST_NODE"
+OBJECT_STORE_BYTES = 80_000_000  # about the least that Ray accepts
+START_TRIES = 3  # Ray gives a node 30 s to start, which a busy machine may miss
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_memory_monitor_refresh_ms": "0",
+    # A node that does not answer five times in a row is dead; ask it every second.
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_failure_threshold": "5",
+}
+
+
+class Node:
+    """One node of the cluster."""
+
+    def __init__(self):
+        self.mark = uuid.uuid4().hex
+        self._orphans: dict[int, str] = {}
+
+    def processes(self) -> dict[int, str]:
+        """Process ids and command lines of everything that runs on the node."""
+        everything = _processes()
+        found = {pid for pid in everything if _is_marked(pid, self.mark)}
+        found |= self._orphans.keys() & everything.keys()
+        # Ray's agents write their titles over their environment, and the mark with it.
+        while children := {p for p, (parent, _) in everything.items() if parent in found} - found:
+            found |= children
+        return {pid: everything[pid][1] for pid in found}
+
+    def kill_raylet(self) -> None:
+        """Let the node drop dead; its workers lose their raylet and follow."""
+        self._orphans = self.processes()
+        (pid,) = [pid for pid, command in self._orphans.items() if "/raylet " in command]
+        os.kill(pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """End everything on the node."""
+        while remaining := self.processes():
+            for pid in remaining:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._orphans |= remaining
+            time.sleep(0.1)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    address: str
+    nodes: tuple[Node, ...]  # the head first
+
+
+@contextlib.contextmanager
+def ray_cluster(num_nodes: int, **variables: str) -> Iterator[Cluster]:
+    """A cluster with one CPU a node; nothing of it is left afterwards."""
+    # Sockets have short names, so pytest's folders are too deep.
+    scratch = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    port, client_port = _free_ports(2)
+    address = f"127.0.0.1:{port}"
+    nodes = [Node() for _ in range(num_nodes)]
+    head = ("--head", "--port", str(port), "--ray-client-server-port", str(client_port))
+    head += ("--include-dashboard=false", "--temp-dir", scratch)
+    try:
+        _start(nodes[0], *head, **variables)
+        for node in nodes[1:]:
+            _start(node, "--address", address, **variables)
+        yield Cluster(address, tuple(nodes))
+    finally:
+        for node in nodes:
+            node.kill()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _start(node: Node, *args: str, **variables: str) -> None:
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--num-cpus", "1"]
+    command += ["--object-store-memory", str(OBJECT_STORE_BYTES), *args]
+    variables = environment(**QUIET, **{MARK: node.mark}, **variables)
+    for _ in range(START_TRIES):
+        started = subprocess.run(
+            command, env=variables, capture_output=True, text=True, check=False
+        )
+        if started.returncode == 0:
+            return
+        node.kill()
+    raise AssertionError(started.stdout + started.stderr)
+
+
+def _processes() -> dict[int, tuple[int, str]]:
+    """Parent and command line of every process that is alive."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state, parent = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+            if state not in "ZX":
+                found[int(folder.name)] = (int(parent), command.decode(errors="replace"))
+    return found
+
+
+def _is_marked(pid: int, mark: str) -> bool:
+    try:
+        return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _free_ports(number: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for bound in sockets:
+            bound.bind(("127.0.0.1", 0))
+        return [bound.getsockname()[1] for bound in sockets]

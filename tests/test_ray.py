@@ -1,0 +1,122 @@
+"""Sweeps on a real Ray cluster of three nodes, each with a raylet of its own on this machine."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ray_cluster import QUIET, Node, ray_cluster
+from sweeping import (
+    EIGHT_RUNS,
+    attempts,
+    environment,
+    metrics,
+    read_manifest,
+    single_runs,
+    start_sweep,
+    sweep,
+    wait_until,
+)
+
+
+def launch_on(address: str) -> tuple[str, ...]:
+    return ("--launcher", "ray", "--address", address, "--no-report")
+
+
+def test_a_cluster_gives_the_metrics_of_single_runs(tmp_path):
+    with ray_cluster(3) as cluster:
+        args = ("--suite", "toy", *EIGHT_RUNS, *launch_on(cluster.address))
+        status, output = sweep(tmp_path, *args, **QUIET)
+    assert status == 0, output
+    assert metrics(tmp_path) == single_runs()
+    manifest = read_manifest(tmp_path)
+    assert {entry["state"] for entry in manifest.values()} == {"finished"}
+    assert all(len(entry["attempts"]) == 1 for entry in manifest.values())
+
+
+@pytest.mark.slow
+def test_a_node_that_dies_costs_nothing_but_time(tmp_path):
+    with ray_cluster(3, TOY_TROUBLE="1") as cluster:
+        args = ("--suite", "toy-slow", *EIGHT_RUNS, *launch_on(cluster.address))
+        process = start_sweep(tmp_path, *args, TOY_TROUBLE="1", **QUIET)
+        victim = cluster.nodes[2]
+        name = _run_on(victim, tmp_path, process)
+        victim.kill_raylet()
+        output, _ = process.communicate()
+    assert process.returncode == 0, output
+    found = {name.replace("toy-slow", "toy"): text for name, text in metrics(tmp_path).items()}
+    assert found == single_runs()
+    states = [attempt["state"] for attempt in attempts(tmp_path, name)]
+    assert states == ["lost", "finished"]
+    assert "continuing at task 2" in (tmp_path / name / "run.log").read_text()
+
+
+def _run_on(node: Node, folder: Path, process: subprocess.Popen) -> str:
+    """A run that has begun its second task on a node."""
+    found = []
+
+    def begun() -> bool:
+        on_node = node.processes()
+        for name, text in metrics(folder).items():
+            tries = attempts(folder, name)
+            if tries and tries[-1]["pid"] in on_node and b'"task": 1' in text:
+                found.append(name)
+        return bool(found)
+
+    wait_until(begun, process)
+    return found[0]
+
+
+@pytest.mark.slow
+def test_a_cluster_keeps_its_runs_behind_a_url_and_can_be_interrupted(tmp_path):
+    store = tmp_path / "store"
+    name = "toy-slow-single-custom-s0"
+    args = ("--suite", "toy-slow", "--method", "single", "--seeds", "2")
+    with ray_cluster(2, TOY_TROUBLE="1") as cluster:
+        args += launch_on(cluster.address)
+        process = start_sweep(f"file://{store}", *args, TOY_TROUBLE="1", **QUIET)
+        wait_until(lambda: b'"phase": "final"' in metrics(store).get(name, b""), process)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate()
+        assert process.returncode == 130, output
+        assert attempts(store, name)[-1]["state"] == "stopped"
+        status, output = sweep(f"file://{store}", *args, TOY_TROUBLE="1", **QUIET)
+        assert status == 0, output
+    names = [f"toy-slow-single-custom-s{seed}" for seed in range(2)]
+    expected = single_runs()
+    assert metrics(store) == {name: expected[name.replace("-slow", "")] for name in names}
+    assert "continuing at task" in (store / name / "run.log").read_text()
+
+
+def test_a_failure_on_the_cluster_is_told(tmp_path):
+    with ray_cluster(1, TOY_TROUBLE="1") as cluster:
+        args = ("--suite", "toy-nan", "toy-killed", "--method", "single", "--seeds", "1")
+        args += launch_on(cluster.address)
+        status, output = sweep(tmp_path, *args, TOY_TROUBLE="1", **QUIET)
+    assert status == 1
+    assert "2 of 2 runs failed" in output
+    assert "toy-nan-single-custom-s0: The environment of task 'task 0' returned" in output
+    assert "toy-killed-single-custom-s0: The process was killed by SIGKILL" in output
+
+
+def test_a_missing_cluster_is_told(tmp_path):
+    args = ("--suite", "toy", "--method", "single", *launch_on("127.0.0.1:1"))
+    status, output = sweep(tmp_path, *args, **QUIET)
+    assert status == 2
+    assert "There is no Ray cluster at 127.0.0.1:1" in output
+    assert "Traceback" not in output
+
+
+def test_missing_ray_is_told(tmp_path):
+    code = (
+        "import sys\n"
+        "sys.modules['ray'] = None\n"
+        "from hypercrl.cli import main\n"
+        "main(['sweep', '--suite', 'cartpole', '--launcher', 'ray', '--out', sys.argv[1]])\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "pip install 'hypercrl[ray]'" in done.stderr
