@@ -76,6 +76,7 @@ GAINS = Gains(steps_per_tick=5, ticks=5)
 CAMERA = Camera(lookat=(0.22, -0.12, 0.92), distance=1.45, azimuth=134, elevation=-14)
 
 LAPTOP = Settings(
+    exploration_beta=2.0,  # white noise touches the handle but does nothing with it
     steps_per_task=12_000,
     update_every=200,
     updates=400,
