@@ -71,6 +71,35 @@ def test_state_comes_back_as_it_was(path):
     assert state.parts["number"] == 2.5
 
 
+@pytest.mark.parametrize("dtype", sorted(checkpoint._DTYPES))
+def test_numbers_of_every_kind_come_back(tmp_path, dtype):
+    array = np.asarray(jnp.arange(6).reshape(2, 3)).astype(jnp.dtype(dtype))
+    arrays = {"some": array, "one": array[1, 2], "none": array[:0], "turned": array.T}
+    checkpoint.save(tmp_path / "file", arrays, {})
+    found, _ = checkpoint.load(tmp_path / "file")
+    assert found.keys() == arrays.keys()
+    for name, wanted in arrays.items():
+        assert found[name].dtype == wanted.dtype and found[name].shape == wanted.shape
+        assert found[name].tobytes() == wanted.tobytes()
+
+
+def test_file_is_one_of_safetensors(path):
+    found = safetensors.numpy.load_file(path)
+    np.testing.assert_array_equal(found["learner/weights"], np.arange(6.0).reshape(2, 3))
+
+
+def test_what_is_no_number_cannot_be_saved(path):
+    for array in (np.array([None]), np.array(["text"]), np.array([1j])):
+        with pytest.raises(UserError, match="'x' cannot be saved"):
+            checkpoint.save(path, {"x": array}, {})
+    assert checkpoint.load(path)[1] == INFO
+
+
+def test_file_is_as_readable_as_any_other(path):
+    (path.parent / "other").touch()
+    assert path.stat().st_mode == (path.parent / "other").stat().st_mode
+
+
 def test_single_array_is_a_state_too(tmp_path):
     arrays = checkpoint.flatten({"learner": jnp.arange(3.0), "learners": jnp.zeros(2)})
     state = checkpoint.unflatten(jnp.zeros(3), checkpoint.section(arrays, "learner"))

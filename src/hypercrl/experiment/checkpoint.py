@@ -9,7 +9,6 @@ the machine dies, at least one complete checkpoint is there.
 import hashlib
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import safetensors
-import safetensors.numpy
 
 from hypercrl.errors import UserError
 
 FORMAT = "hypercrl-checkpoint"
 VERSION = 1
+
+# NumPy's names for the kinds of numbers that safetensors knows.
+_DTYPES = {"bool": "BOOL", "bfloat16": "BF16"}
+_DTYPES |= {f"float{bits}": f"F{bits}" for bits in (16, 32, 64)}
+_DTYPES |= {f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)}
+_DTYPES |= {f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)}
 
 Arrays = dict[str, np.ndarray]
 
@@ -30,6 +34,9 @@ Arrays = dict[str, np.ndarray]
 def save(path: Path, arrays: Arrays, info: dict[str, Any]) -> None:
     """Write a checkpoint; the previous one stays beside it."""
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if array.dtype.name not in _DTYPES:
+            raise UserError(f"'{name}' cannot be saved: its numbers are of type {array.dtype}.")
     text = json.dumps(info, sort_keys=True)
     metadata = {
         "format": FORMAT,
@@ -135,13 +142,35 @@ def sync(folder: Path) -> None:
 
 
 def _write(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
-    try:
-        safetensors.numpy.save_file(arrays, path, metadata)  # straight from the arrays' memory
-    except safetensors.SafetensorError as error:
-        code = re.search(r"os error (\d+)", str(error))
-        raise OSError(int(code[1]), os.strerror(int(code[1]))) if code else error from error
-    with open(path, "rb+") as file:
+    """Write a safetensors file straight from the arrays' memory, and flush it to the disk.
+
+    The safetensors library writes to a temporary file under a name of its own, which a crash
+    would leave behind. The format is eight bytes with the length of a JSON header, the header,
+    and the arrays one after another.
+    """
+    # Wide numbers first keeps all of them aligned.
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name, array in ordered:
+        start, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": _DTYPES[array.dtype.name],
+            "shape": array.shape,
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, array in ordered:
+            file.write(_bytes(array))
+        file.flush()
         os.fsync(file.fileno())
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _name(place: Any) -> str:
@@ -173,7 +202,7 @@ def _checksum(arrays: Arrays, text: str) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
+        digest.update(_bytes(array))
     return digest.hexdigest()
 
 
