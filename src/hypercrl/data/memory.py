@@ -7,6 +7,7 @@ oracles. The runner keeps that share and nothing else, and hands it to no other 
 import jax.numpy as jnp
 import numpy as np
 
+from hypercrl.errors import UserError
 from hypercrl.types import Memory, Spec
 
 
@@ -14,6 +15,8 @@ class TaskMemory:
     """A uniform sample of each finished task's transitions."""
 
     def __init__(self, spec: Spec, num_tasks: int, capacity: int, fraction: float):
+        if not 0.0 <= fraction <= 1.0:
+            raise UserError(f"A method can keep a share between 0 and 1 and not {fraction}.")
         self.fraction = fraction
         rows = self._num_kept(capacity)
         self._states = np.zeros((num_tasks, rows, spec.state_dim), np.float32)

@@ -40,7 +40,7 @@ class Normalizer(eqx.Module):
         """These statistics with one task's replaced."""
         return jax.tree.map(lambda x, y: x.at[task].set(y), self, one)
 
-    def copy(self, source: int, target: int) -> "Normalizer":
+    def copy(self, source: Int[Array, ""] | int, target: Int[Array, ""] | int) -> "Normalizer":
         """Give `target` the statistics of `source`, as a guess before it has data."""
         return self.replace(target, self.select(source))
 

@@ -2,12 +2,15 @@
 
 Huang et al. (2021), section V-D: all baselines resemble the target network, with a trunk that
 every task shares and a head of its own for each. A baseline is this class with some of its
-hooks filled in: a penalty (EWC, SI), a watch over the steps taken (SI), or a loss on kept
-transitions (coreset, multi-task).
+hooks filled in: a penalty (EWC, SI), a watch over the steps taken (SI), a loss on kept
+transitions (coreset, multi-task), or another network (single, PNN).
+
+An update follows ∇L_dyn + ∇L_old, clipped, with Adam. A method without a memory trains what
+the current task uses; one that replays old tasks trains their heads as well.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -19,10 +22,34 @@ from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
 from hypercrl.dynamics.fit import clip_by_norm, run_updates
 from hypercrl.dynamics.heads import get_head
-from hypercrl.dynamics.model import Network, dynamics_loss, prepare
-from hypercrl.types import Learner, Memory, Settings, Spec, Transitions
+from hypercrl.dynamics.mlp import Layers, Layout, apply_mlp
+from hypercrl.dynamics.model import DynamicsModel, Network, prepare
+from hypercrl.errors import UserError
+from hypercrl.types import Learner, Memory, Model, Settings, Spec, Transitions
 
-Params = dict[str, Any]
+
+class Params(NamedTuple):
+    """What the tasks share, and what each has of its own: arrays with one row a task."""
+
+    shared: Any
+    tasks: Any
+
+    def of(self, task: Int[Array, ""] | int) -> "Params":
+        """What one task's network is made of."""
+        return Params(self.shared, jax.tree.map(lambda x: x[task], self.tasks))
+
+    def put(self, task: Int[Array, ""] | int, own: "Params") -> "Params":
+        """These parameters with one task's part replaced."""
+        rows = jax.tree.map(lambda x, y: x.at[task].set(y), self.tasks, own.tasks)
+        return Params(own.shared, rows)
+
+
+class Kept(NamedTuple):
+    """Old transitions ready for the network, each task under its own normaliser."""
+
+    inputs: Float[Array, "T C inputs"]
+    targets: Float[Array, "T C outputs"]
+    counts: Int[Array, "T"]
 
 
 class BaselineState(eqx.Module):
@@ -59,61 +86,79 @@ class BaselineLearner(Learner):
             batch_size=settings.batch_size,
         )
 
-    # Hooks
+    # The network
 
     def init_params(self, spec: Spec, num_tasks: int, *, key: PRNGKeyArray) -> Params:
         """A trunk, and a head for each task, all drawn now so that tasks do not interact."""
         layout = self.network.layout(spec)
-        trunk_key, *head_keys = jax.random.split(key, num_tasks + 1)
-        trunk = layout.init(key=trunk_key)[: -layout.num_head_weights]
-        heads = [layout.init(key=k)[-layout.num_head_weights :] for k in head_keys]
-        bounds = get_head(self.network.head).init(spec.encoding.num_outputs)
-        bounds = jax.tree.map(lambda x: jnp.tile(x, (num_tasks, 1)), bounds)
-        return {"trunk": trunk, "heads": jnp.stack(heads), "bounds": bounds}
+        networks = jax.vmap(lambda k: layout.init(key=k))(jax.random.split(key, num_tasks))
+        trunk, heads = jnp.split(networks, [layout.num_weights - layout.num_head_weights], axis=1)
+        tasks = {"head": heads, "bounds": self.init_bounds(spec, num_tasks)}
+        return Params({"trunk": trunk[0]}, tasks)
 
-    def weights(self, params: Params, task: Int[Array, ""]) -> Float[Array, "W"]:
-        """The flat weight vector of one task."""
-        return jnp.concatenate([params["trunk"], params["heads"][task]])
+    def init_bounds(self, spec: Spec, num_tasks: int) -> dict[str, Float[Array, "T outputs"]]:
+        """The Gaussian head's bounds, one row a task."""
+        bounds = get_head(self.network.head).init(spec.encoding.num_outputs)
+        return jax.tree.map(lambda x: jnp.tile(x, (num_tasks, 1)), bounds)
+
+    def layers(self, own: Params, spec: Spec) -> Layers:
+        """The layers of one task's network."""
+        sizes = self.network.layout(spec).sizes
+        trunk = Layout(sizes[:-1]).unflatten(own.shared["trunk"])
+        return trunk + Layout(sizes[-2:]).unflatten(own.tasks["head"])
+
+    def frozen(self, params: Params, task: Int[Array, ""]) -> Any:
+        """What the network of `task` reads of other tasks and never trains."""
+        return None
+
+    def forward(
+        self, own: Params, frozen: Any, inputs: Float[Array, "B inputs"], spec: Spec
+    ) -> Float[Array, "B raw"]:
+        """The raw outputs of one task's network."""
+        return apply_mlp(self.layers(own, spec), inputs)
+
+    def model(self, own: Params, frozen: Any, normalizer: Normalizer, spec: Spec) -> Model:
+        """The same network as a step function for the planner."""
+        return DynamicsModel(self.layers(own, spec), normalizer, spec, self.network.head)
+
+    # What a method adds
 
     def init_extra(self, params: Params, num_tasks: int) -> Any:
         """State of the method's own."""
         return ()
 
-    def penalty(self, params: Params, extra: Any, task: Int[Array, ""]) -> Float[Array, ""]:
+    def start_extra(self, extra: Any, params: Params) -> Any:
+        """The method's own state when a task starts."""
+        return extra
+
+    def penalty(self, own: Params, extra: Any) -> Float[Array, ""]:
         """A regulariser, on the scale of the summed batch loss."""
         return jnp.zeros(())
 
     def memory_loss(
-        self, params: Params, memory: Any, task: Int[Array, ""], key: PRNGKeyArray
+        self, params: Params, kept: Kept, task: Int[Array, ""], spec: Spec, key: PRNGKeyArray
     ) -> Float[Array, ""]:
-        """A loss on kept transitions; `memory` holds prepared inputs, targets and counts."""
+        """A loss on old transitions, on the scale of the summed batch loss."""
         return jnp.zeros(())
 
-    def watch(self, extra: Any, gradients: Params, before: Params, after: Params) -> Any:
-        """Look at one step: the gradient of L_dyn and where it led."""
+    def watch(self, extra: Any, gradient: Params, before: Params, after: Params) -> Any:
+        """Look at one step: the gradient of L_dyn alone, and where the step led."""
         return extra
 
     # The interface, the same for every baseline
 
     def init(self, spec, num_tasks, *, key):
-        params = self.init_params(spec, num_tasks, key=key)
-        return BaselineState(
-            params=params,
-            optimizer=self._adam.init(params),
-            normalizers=Normalizer.identity(spec, num_tasks),
-            task=jnp.array(0, jnp.int32),
-            extra=self.init_extra(params, num_tasks),
-            spec=spec,
-        )
+        return _init(self, spec, num_tasks, key)
 
     def start_task(self, state, task, *, key):
-        return state.replace(
-            optimizer=self._adam.init(state.params),
-            normalizers=state.normalizers.copy(max(task - 1, 0), task),
-            task=jnp.array(task, jnp.int32),
-        )
+        return _start_task(self, state, jnp.array(task, jnp.int32))
 
     def update(self, state, data, memory, *, num_updates, key):
+        if self.replays and memory is None:
+            raise UserError(
+                f"{type(self).__name__} replays old transitions, but was given no memory of them."
+            )
+        memory = memory if self.replays else None
         return _session(self, state, data, memory, jnp.array(num_updates, jnp.int32), key)
 
     def end_task(self, state, data, *, key):
@@ -126,16 +171,30 @@ class BaselineLearner(Learner):
         return sum(x.size for x in jax.tree.leaves(state.params))
 
     def bytes_per_task(self, state):
-        own = (state.params["heads"], state.params["bounds"])
-        return sum(x[0].nbytes for x in jax.tree.leaves(own)) + state.normalizers.bytes_per_task
+        own = (state.params.tasks, state.normalizers)
+        return sum(x[0].nbytes for x in jax.tree.leaves(own))
 
-    def loss(self, params, task, inputs, targets, spec):
-        """L_dyn of one task on one batch."""
-        layout = self.network.layout(spec)
-        bounds = jax.tree.map(lambda x: x[task], params["bounds"])
-        return dynamics_loss(
-            self.network, layout, self.weights(params, task), bounds, inputs, targets
-        )
+    # Losses
+
+    @property
+    def replays(self) -> bool:
+        """Whether old tasks are trained along with the current one."""
+        return self.memory_fraction > 0
+
+    def trained(self, params: Params, task: Int[Array, ""] | int) -> Params:
+        """The parameters that a session on `task` trains."""
+        return params if self.replays else params.of(task)
+
+    def errors(self, own: Params, frozen: Any, inputs, targets, spec: Spec) -> Float[Array, "B"]:
+        """Each sample's loss, divided by the number of outputs."""
+        raw = self.forward(own, frozen, inputs, spec)
+        loss = jax.vmap(get_head(self.network.head).loss, in_axes=(None, 0, 0))
+        return loss(own.tasks["bounds"], raw, targets)
+
+    def loss(self, own: Params, frozen: Any, inputs, targets, spec: Spec) -> Float[Array, ""]:
+        """L_dyn of one task on one batch, summed over the batch."""
+        penalty = get_head(self.network.head).penalty(own.tasks["bounds"])
+        return self.errors(own, frozen, inputs, targets, spec).sum() + penalty
 
     @property
     def _adam(self):
@@ -143,9 +202,32 @@ class BaselineLearner(Learner):
 
 
 @eqx.filter_jit
+def _init(learner: BaselineLearner, spec: Spec, num_tasks: int, key):
+    params = learner.init_params(spec, num_tasks, key=key)
+    return BaselineState(
+        params=params,
+        optimizer=learner._adam.init(learner.trained(params, 0)),
+        normalizers=Normalizer.identity(spec, num_tasks),
+        task=jnp.array(0, jnp.int32),
+        extra=learner.init_extra(params, num_tasks),
+        spec=spec,
+    )
+
+
+@eqx.filter_jit
+def _start_task(learner: BaselineLearner, state: BaselineState, task):
+    return state.replace(
+        optimizer=learner._adam.init(learner.trained(state.params, task)),
+        normalizers=state.normalizers.copy(jnp.maximum(task - 1, 0), task),
+        task=task,
+        extra=learner.start_extra(state.extra, state.params),
+    )
+
+
+@eqx.filter_jit
 def _model(learner: BaselineLearner, state: BaselineState, task):
-    weights = learner.weights(state.params, task)
-    return learner.network.model(state.spec, weights, state.normalizers.select(task))
+    own, frozen = state.params.of(task), learner.frozen(state.params, task)
+    return learner.model(own, frozen, state.normalizers.select(task), state.spec)
 
 
 @eqx.filter_jit
@@ -162,37 +244,44 @@ def _session(
     normalizer = fit_normalizer(spec, data, learner.network.scale_targets)
     normalizers = state.normalizers.replace(task, normalizer)
     inputs, targets = prepare(spec, normalizer, *data[:3])
+    frozen = learner.frozen(state.params, task)
     kept = None if memory is None else prepare_memory(spec, normalizers, memory)
 
-    def total_loss(params, extra, batch, key):
-        fit = learner.loss(params, task, *batch, spec)
-        old = learner.penalty(params, extra, task)
-        if kept is not None:
-            old += learner.memory_loss(params, kept, task, key)
-        return fit + old, (fit, old)
+    def own(trained) -> Params:
+        return trained.of(task) if learner.replays else trained
+
+    def new_loss(trained, rows):
+        return learner.loss(own(trained), frozen, inputs[rows], targets[rows], spec)
+
+    def old_loss(trained, extra, key):
+        loss = learner.penalty(own(trained), extra)
+        return loss if kept is None else loss + learner.memory_loss(trained, kept, task, spec, key)
 
     def step(carry, key):
-        params, optimizer, extra = carry
+        before, optimizer, extra = carry
         row_key, memory_key = jax.random.split(key)
         rows = sample_rows(row_key, data.count, learner.batch_size)
-        batch = (inputs[rows], targets[rows])
-        gradients, (fit, old) = jax.grad(total_loss, has_aux=True)(params, extra, batch, memory_key)
-        gradients = clip_by_norm(gradients, learner.max_gradient_norm)
-        updates, optimizer = learner._adam.update(gradients, optimizer)
-        after = optax.apply_updates(params, updates)
-        extra = learner.watch(extra, gradients, params, after)
-        info = {"loss": fit / learner.batch_size, "regulariser": old / learner.batch_size}
+        new, gradient = jax.value_and_grad(new_loss)(before, rows)
+        old, pull = jax.value_and_grad(old_loss)(before, extra, memory_key)
+        total = jax.tree.map(jnp.add, gradient, pull)
+        total = clip_by_norm(total, learner.max_gradient_norm)
+        updates, optimizer = learner._adam.update(total, optimizer)
+        after: Any = optax.apply_updates(before, updates)
+        extra = learner.watch(extra, gradient, before, after)
+        info = {"loss": new / learner.batch_size, "regulariser": old / learner.batch_size}
         return (after, optimizer, extra), info
 
-    carry, info = run_updates(step, (state.params, state.optimizer, state.extra), num_updates, key)
-    params, optimizer, extra = carry
+    carry = (learner.trained(state.params, task), state.optimizer, state.extra)
+    carry, info = run_updates(step, carry, num_updates, key)
+    trained, optimizer, extra = carry
+    params = trained if learner.replays else state.params.put(task, trained)
     new = state.replace(params=params, optimizer=optimizer, extra=extra, normalizers=normalizers)
     return new, info
 
 
-def prepare_memory(spec: Spec, normalizers: Normalizer, memory: Memory):
-    """Inputs and targets of kept transitions, each task under its own normaliser."""
+def prepare_memory(spec: Spec, normalizers: Normalizer, memory: Memory) -> Kept:
+    """Inputs and targets of old transitions, each task under its own normaliser."""
     inputs, targets = jax.vmap(lambda n, s, a, y: prepare(spec, n, s, a, y))(
         normalizers, memory.states, memory.actions, memory.next_states
     )
-    return inputs, targets, memory.counts
+    return Kept(inputs, targets, memory.counts)

@@ -7,10 +7,8 @@ which forward transfer is measured.
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 
-from hypercrl.dynamics.heads import get_head
-from hypercrl.learners.baseline import BaselineLearner
+from hypercrl.learners.baseline import BaselineLearner, Params
 from hypercrl.registry import learners
 
 
@@ -21,10 +19,8 @@ class Single(BaselineLearner):
 
     def init_params(self, spec, num_tasks, *, key):
         layout = self.network.layout(spec)
-        networks = [layout.init(key=k) for k in jax.random.split(key, num_tasks)]
-        bounds = get_head(self.network.head).init(spec.encoding.num_outputs)
-        bounds = jax.tree.map(lambda x: jnp.tile(x, (num_tasks, 1)), bounds)
-        return {"heads": jnp.stack(networks), "bounds": bounds}
+        networks = jax.vmap(lambda k: layout.init(key=k))(jax.random.split(key, num_tasks))
+        return Params((), {"weights": networks, "bounds": self.init_bounds(spec, num_tasks)})
 
-    def weights(self, params, task):
-        return params["heads"][task]
+    def layers(self, own, spec):
+        return self.network.layout(spec).unflatten(own.tasks["weights"])
