@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -507,11 +508,11 @@ def test_failing_runs_are_told_apart_and_tried_again(tmp_path):
     status, output = sweep(tmp_path, *args, TOY_TROUBLE="1")
     assert status == 1
     summary = output[output.index("3 of 4 runs failed") :]
-    assert "toy-raises-single-custom-s0: RuntimeError: the motor is unplugged" in summary
+    assert re.search("toy-raises-single-custom-s0: .*the motor is unplugged", summary)
     assert "toy-nan-single-custom-s0: The environment of task 'task 0' returned a state" in summary
     assert "toy-killed-single-custom-s0: The process was killed by SIGKILL" in summary
     log = (tmp_path / "toy-raises-single-custom-s0" / "run.log").read_text()
-    assert "Traceback" in log
+    assert "RuntimeError: the motor is unplugged" in log
     status, output = sweep(tmp_path, *args)
     assert status == 0, output
     manifest = read_manifest(tmp_path)

@@ -50,6 +50,7 @@ def _attempt(task: dict[str, Any]) -> Outcome:
     except UserError as error:
         if is_open_elsewhere(folder):
             return Outcome("elsewhere")
+        traceback.print_exc()
         outcome = Outcome("failed", str(error))
     except Exception as error:
         traceback.print_exc()
