@@ -186,6 +186,16 @@ def test_reward_that_is_no_number_is_told(fails, tmp_path, kind):
     assert re.search(told, sentence)
 
 
+def test_reward_is_looked_at_before_anything_is_deleted(fails, finished):
+    before = (finished / "metrics.jsonl").read_bytes()
+    reward, _ = REWARDS["shape"]
+    with tiny.registered(
+        tiny=lambda num_tasks=2: tiny.make_suite("tiny", tiny.Point, num_tasks, reward)
+    ):
+        assert "The reward of task" in fails(*TRAIN, "--fresh", "--out", finished)
+    assert (finished / "metrics.jsonl").read_bytes() == before
+
+
 @dataclass(frozen=True)
 class Confused(Planner):
     """Plans whatever it was told to."""

@@ -9,6 +9,7 @@ from typing import Any
 from hypercrl.errors import UserError
 from hypercrl.experiment.config import RunConfig, resolve
 from hypercrl.experiment.display import Display, Silent
+from hypercrl.experiment.episode import check_reward
 from hypercrl.experiment.runner import CHECKPOINT_SECONDS, Runner
 from hypercrl.experiment.store import Store
 
@@ -56,18 +57,26 @@ def run(
     wandb: bool = False,
 ) -> None:
     """Carry out, or continue, one run in its folder."""
-    with (
-        contextlib.closing(display),
-        contextlib.closing(Store(folder, config, fresh=fresh, wandb=wandb)) as store,
-    ):
-        if store.replaced:
-            display.say(f"starting over: the run that was in {folder} has been deleted")
-        Runner(config, store, display, checkpoint_seconds=checkpoint_seconds).run()
+    with contextlib.closing(display):
+        _check(config, checkpoint_seconds)  # before anything is deleted
+        with contextlib.closing(Store(folder, config, fresh=fresh, wandb=wandb)) as store:
+            if store.replaced:
+                display.say(f"starting over: the run that was in {folder} has been deleted")
+            Runner(config, store, display, checkpoint_seconds=checkpoint_seconds).run()
 
 
 def default_folder(config: RunConfig) -> Path:
     """Where a run goes unless told otherwise."""
     return Path("runs") / f"{config.suite}-{config.method}-{config.preset}-s{config.seed}"
+
+
+def _check(config: RunConfig, checkpoint_seconds: float) -> None:
+    """Find out now what would otherwise stop the run in its third task."""
+    if not checkpoint_seconds >= 0:
+        raise UserError(f"checkpoint_seconds cannot be {checkpoint_seconds}.")
+    suite = config.build_suite()
+    for task in suite.tasks:
+        check_reward(task, suite.spec)
 
 
 def _change(config: Any, changes: Mapping[str, Any] | None) -> Any:

@@ -29,7 +29,7 @@ from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.config import RunConfig
 from hypercrl.experiment.display import Display
-from hypercrl.experiment.episode import Actor, Step, check_reward
+from hypercrl.experiment.episode import Actor, Step
 from hypercrl.experiment.evaluate import validation_error
 from hypercrl.experiment.stopwatch import Stopwatch
 from hypercrl.experiment.store import Store
@@ -64,14 +64,10 @@ class Runner:
         *,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ):
-        if not checkpoint_seconds >= 0:
-            raise UserError(f"checkpoint_seconds cannot be {checkpoint_seconds}.")
         self.config, self.schedule, self.learner = config, config.schedule, config.learner
         self.store, self.display = store, display
         self.suite = config.build_suite()
         spec = self.suite.spec
-        for task in self.suite.tasks:
-            check_reward(task, spec)
         capacity = self.schedule.random_episodes * spec.episode_length
         capacity += self.schedule.steps_per_task
         self.buffer = Buffer(spec, capacity)
@@ -87,10 +83,10 @@ class Runner:
 
     def run(self) -> None:
         """Algorithm 1."""
-        self.restore()
-        if self.at.task == self.config.num_tasks:
-            self.display.say("this run was finished before; --fresh starts it over")
         try:
+            self.restore()
+            if self.at.task == self.config.num_tasks:
+                self.display.say("this run was finished before; --fresh starts it over")
             while self.at.task < self.config.num_tasks:
                 if self.at.sessions == 0:
                     self.begin_task()

@@ -4,6 +4,7 @@ Testing draws from streams of its own, so that it never changes the training. Th
 a task's models are judged is taken when it has just been learnt, and kept with the run.
 """
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,8 @@ class Tester:
             seed=self._config.seed,
             purpose=("test", task, after + 1, step),
         )
-        trajectories = [run_episode(actor, model) for _ in range(num_episodes)]
-        actor.close()
+        with contextlib.closing(actor):
+            trajectories = [run_episode(actor, model) for _ in range(num_episodes)]
         if learnt:
             self._keep_probe(task, trajectories)
         success = self._suite.success
