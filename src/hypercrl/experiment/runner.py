@@ -18,10 +18,7 @@ import dataclasses
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from hypercrl.data.buffer import Buffer
 from hypercrl.data.memory import TaskMemory
@@ -31,26 +28,13 @@ from hypercrl.experiment.config import RunConfig
 from hypercrl.experiment.display import Display
 from hypercrl.experiment.episode import Actor, Step
 from hypercrl.experiment.evaluate import validation_error
+from hypercrl.experiment.recorder import Position, Recorder
 from hypercrl.experiment.stopwatch import Stopwatch
 from hypercrl.experiment.store import Store
-from hypercrl.experiment.testing import Tester, finite
+from hypercrl.experiment.testing import Tester
 from hypercrl.types import Model
 
 CHECKPOINT_SECONDS = 20.0  # about as much work as a crash may cost
-
-
-@dataclass
-class Position:
-    """How far a run is."""
-
-    task: int = 0  # the task under way, from 0
-    sessions: int = 0  # training sessions in this task; 0: it has not begun
-    step: int = 0  # planned control steps in this task
-    tested: int = 0  # tasks tested since this one was learnt
-
-    def __post_init__(self):
-        if not all(isinstance(count, int) and count >= 0 for count in vars(self).values()):
-            raise ValueError(f"{self} is not a place in a run.")
 
 
 class Runner:
@@ -74,6 +58,7 @@ class Runner:
         self.memory = TaskMemory(spec, config.num_tasks, capacity, self.learner.memory_fraction)
         self.state = self.learner.init(spec, config.num_tasks, key=self._key("init"))
         self.tester = Tester(config, self.suite)
+        self.recorder = Recorder(store, display, self.schedule.steps_per_task)
         self.at = Position()
         self.actor: Actor | None = None  # in the task under way
         self.model: Model | None = None  # of the task under way
@@ -85,8 +70,6 @@ class Runner:
         """Algorithm 1."""
         try:
             self.restore()
-            if self.at.task == self.config.num_tasks:
-                self.display.say("this run was finished before; --fresh starts it over")
             while self.at.task < self.config.num_tasks:
                 if self.at.sessions == 0:
                     self.begin_task()
@@ -104,7 +87,7 @@ class Runner:
     def begin_task(self) -> None:
         """Make room for the task, explore it at random, learn from that."""
         self._stopwatch = Stopwatch()
-        self.display.advance(self.at.task, self.at.step)
+        self.recorder.step(self.at)
         self.state = self.learner.start_task(
             self.state, self.at.task, key=self._key("start", self.at.task)
         )
@@ -123,7 +106,7 @@ class Runner:
         assert self.actor is not None and self.model is not None
         step = self.actor.plan(self.model)
         self.at.step += 1
-        self.display.advance(self.at.task, self.at.step)
+        self.recorder.step(self.at)
         self._observe(step, random=False)
 
     def learn(self) -> None:
@@ -145,9 +128,7 @@ class Runner:
         self.model = self.learner.predict(self.state, self.at.task)
         info["validation"] = float(validation_error(self.model, self.suite.spec, data))
         self.at.sessions += 1
-        self._record("session", self.at.task, **{"loss": None, "regulariser": None, **finite(info)})
-        self.store.record_time("session", task=self.at.task, step=self.at.step, seconds=seconds)
-        self.display.session(info["validation"])
+        self.recorder.session(self.at, info, seconds)
 
     def test_during_task(self) -> None:
         """A few test episodes on every task seen, for the learning curves."""
@@ -164,10 +145,17 @@ class Runner:
             self.test(self.at.tested, "final", self.schedule.eval_episodes)
             self.at.tested += 1
             self.save()
-        self._record_costs()
+        self.recorder.costs(
+            self.at,
+            self.learner,
+            self.state,
+            memory_bytes=self.memory.num_bytes,
+            evaluations=self.config.planner.evaluations_per_action,
+        )
+        self.recorder.times(self.at, self._stopwatch.read())
         self.at = Position(task=self.at.task + 1)
         if self.at.task == self.config.num_tasks:
-            self.store.record("end")
+            self.recorder.end()
         self.save(force=True)
 
     def consolidate(self) -> None:
@@ -192,8 +180,7 @@ class Runner:
                 num_episodes=num_episodes,
                 learnt=phase == "final" and task == self.at.task,
             )
-        self._record("evaluation", task, after=after, phase=phase, **result)
-        self.display.test(task, after, float(np.mean(result["returns"])))
+        self.recorder.evaluation(self.at, task, after, phase, result)
 
     def save(self, *, force: bool = False) -> None:
         """Save everything, unless that was done just now or cannot be done at this moment."""
@@ -209,64 +196,44 @@ class Runner:
             "actor": self.actor and self.actor.get_state(),  # None is a tree without leaves
         }
         info = {"position": dataclasses.asdict(self.at), "seconds": self._stopwatch.read()}
-        self.store.save(checkpoint.flatten(state), info, total_step=self._total_step)
+        self.store.save(
+            checkpoint.flatten(state), info, total_step=self.recorder.total_step(self.at)
+        )
         self._saved_at = time.monotonic()
 
     def restore(self) -> None:
         """Go to where the last checkpoint was taken; take a first one where there is none."""
         with _must_fit(self.store):
             found = self.store.restore()
-            if found is None:
-                self.save(force=True)
-                return
-            arrays, info = found
-            self.at = Position(**info["position"])
-            self._stopwatch = Stopwatch(info["seconds"])
-            self.state = checkpoint.unflatten(self.state, checkpoint.section(arrays, "learner"))
-            self.buffer.set_state(checkpoint.section(arrays, "buffer"))
-            self.memory.set_state(checkpoint.section(arrays, "memory"))
-            self.tester.set_state(checkpoint.section(arrays, "probes"))
-            acting = checkpoint.section(arrays, "actor")
-            if acting:
-                self.actor = self._enter_environment()
-                self.actor.continuing = self.schedule.continuing
-                self.actor.set_state(acting)
-                self.model = self.learner.predict(self.state, self.at.task)
-        if self.at.task < self.config.num_tasks:
+            if found is not None:
+                self._set_state(*found)
+        if found is None:
+            self.save(force=True)
+        elif self.at.task < self.config.num_tasks:
             self.display.resume(self.at.task, self.at.step)
+        else:
+            self.display.say("this run was finished before; --fresh starts it over")
+
+    def _set_state(self, arrays: checkpoint.Arrays, info: dict[str, Any]) -> None:
+        self.at = Position(**info["position"])
+        self._stopwatch = Stopwatch(info["seconds"])
+        self.state = checkpoint.unflatten(self.state, checkpoint.section(arrays, "learner"))
+        self.buffer.set_state(checkpoint.section(arrays, "buffer"))
+        self.memory.set_state(checkpoint.section(arrays, "memory"))
+        self.tester.set_state(checkpoint.section(arrays, "probes"))
+        acting = checkpoint.section(arrays, "actor")
+        if acting:
+            self.actor = self._enter_environment()
+            self.actor.continuing = self.schedule.continuing
+            self.actor.set_state(acting)
+            self.model = self.learner.predict(self.state, self.at.task)
 
     def _observe(self, step: Step, *, random: bool) -> Step:
         """Add a transition to D_t, and record the episode that it closes."""
         self.buffer.add(step.state, step.action, step.next_state)
         if step.done:
-            outcome = {"episode": step.episode, "return": step.episode_return, "random": random}
-            self._record("episode", self.at.task, **outcome)
-            self.display.episode(step.episode, step.episode_return)
+            self.recorder.episode(self.at, step, random=random)
         return step
-
-    def _record(self, kind: str, task: int, **values: Any) -> None:
-        place = {"task": task, "step": self.at.step, "total_step": self._total_step}
-        self.store.record(kind, **place, **values)
-
-    def _record_costs(self) -> None:
-        """What the method costs at a task's end, its embeddings, and how long the task took."""
-        self._record(
-            "cost",
-            self.at.task,
-            parameters=self.learner.num_parameters(self.state),
-            bytes_per_task=self.learner.bytes_per_task(self.state),
-            memory_bytes=self.memory.num_bytes,
-            evaluations_per_action=self.config.planner.evaluations_per_action,
-        )
-        embeddings = self.learner.embeddings(self.state)
-        if embeddings is not None and np.all(np.isfinite(embeddings)):
-            vectors = np.asarray(embeddings)[: self.at.task + 1].tolist()
-            self.store.record("embeddings", after=self.at.task, vectors=vectors)
-        self.store.record_time("task", task=self.at.task, **self._stopwatch.read())
-
-    @property
-    def _total_step(self) -> int:
-        return self.at.task * self.schedule.steps_per_task + self.at.step
 
     def _enter_environment(self) -> Actor:
         return Actor(
