@@ -10,6 +10,7 @@ import pytest
 from tensorboardX.proto import event_pb2
 
 import tiny
+from hypercrl.cli import main
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint
 from hypercrl.experiment.display import Silent
@@ -223,6 +224,17 @@ def test_folder_under_a_file_is_told(tmp_path):
     with pytest.raises(UserError, match=r"cannot be written \(Not a directory\)"):
         Store(tmp_path / "file" / "run", tiny.configure())
     assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_runs_are_listed_with_how_far_they_are(half, finished, tmp_path, capsys):
+    shutil.copytree(finished, tmp_path / "whole")
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "config.json").write_text('{"title": "of something else"}')
+    main(["list", "runs", "--folder", str(tmp_path)])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    states = {row[0]: row[-1] for row in rows[1:-1]}
+    assert states == {"half": "unfinished", "whole": "finished"}
+    assert " ".join(rows[-1]).endswith("page/config.json is not the configuration of a run.")
 
 
 def read_events(folder):

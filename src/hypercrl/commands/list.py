@@ -70,6 +70,12 @@ def _list_runs(folder: Path, console) -> None:
     table = Table(box=None, header_style="bold")
     for column in ("run", "suite", "method", "seed", "task", "steps", "last return", "state"):
         table.add_column(column, justify="right" if column in ("steps", "last return") else "left")
+    unreadable = []
     for path in found:
-        table.add_row(*read_progress(path).row(folder))
+        try:
+            table.add_row(*read_progress(path).row(folder))
+        except UserError as error:
+            unreadable.append(str(error))
     console.print(table)
+    for sentence in unreadable:
+        console.print(sentence, highlight=False, soft_wrap=True)

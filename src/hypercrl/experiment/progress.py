@@ -41,7 +41,7 @@ def read_progress(folder: Path) -> Progress:
     config = read_config(folder)
     task, total_step, last_return, model_error, finished = 0, 0, None, None, False
     path = folder / "metrics.jsonl"
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
         try:
             record = json.loads(line)
         except ValueError:

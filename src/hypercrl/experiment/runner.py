@@ -35,6 +35,7 @@ from hypercrl.experiment.testing import Tester
 from hypercrl.types import Model
 
 CHECKPOINT_SECONDS = 20.0  # about as much work as a crash may cost
+SAVING_SHARE = 0.05  # of the time at most; checkpoints of big networks are then taken less often
 
 
 class Runner:
@@ -64,7 +65,7 @@ class Runner:
         self.model: Model | None = None  # of the task under way
         self._stopwatch = Stopwatch()
         self._checkpoint_seconds = checkpoint_seconds
-        self._saved_at = time.monotonic()
+        self._saved_at, self._save_seconds = time.monotonic(), 0.0
 
     def run(self) -> None:
         """Algorithm 1."""
@@ -184,9 +185,12 @@ class Runner:
 
     def save(self, *, force: bool = False) -> None:
         """Save everything, unless that was done just now or cannot be done at this moment."""
-        due = time.monotonic() - self._saved_at >= self._checkpoint_seconds
+        start = time.monotonic()
+        wait = self._checkpoint_seconds and max(
+            self._checkpoint_seconds, self._save_seconds / SAVING_SHARE
+        )
         possible = self.actor is None or self.actor.can_save
-        if not force and not (due and possible):
+        if not force and (start - self._saved_at < wait or not possible):
             return
         state = {
             "learner": self.state,
@@ -200,6 +204,7 @@ class Runner:
             checkpoint.flatten(state), info, total_step=self.recorder.total_step(self.at)
         )
         self._saved_at = time.monotonic()
+        self._save_seconds = self._saved_at - start
 
     def restore(self) -> None:
         """Go to where the last checkpoint was taken; take a first one where there is none."""

@@ -240,7 +240,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise UserError(f"{path} is damaged: it is not valid JSON.") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error}.") from error
-    if not isinstance(config, dict) or not {"suite", "method", "seed"} <= config.keys():
+    expected = {"suite", "method", "seed", "num_tasks", "schedule"}
+    if not isinstance(config, dict) or not expected <= config.keys():
         raise UserError(f"{path} is not the configuration of a run.")
     return config
 
