@@ -14,7 +14,7 @@ from rich.console import Console
 from hypercrl.errors import UserError
 from hypercrl.registry import learners
 from hypercrl.sweep.job import Job, Outcome, one_thread
-from hypercrl.sweep.local import available_cores, make_slots
+from hypercrl.sweep.local import LocalLauncher, available_cores, make_slots
 from hypercrl.sweep.location import FolderLocation, Location
 from hypercrl.sweep.manifest import begin_attempt, close_attempt, read_attempts, write_manifest
 from hypercrl.sweep.mirror import CHECKPOINT, EXPIRY_SECONDS, UrlLocation
@@ -281,6 +281,15 @@ def test_a_folder_with_another_run_is_neither_skipped_nor_continued(tmp_path):
     with pytest.raises(UserError, match=r"other settings \(schedule.updates\)"):
         carry_out(FolderLocation(tmp_path), launcher, plan(set={"schedule.updates": 3}))
     assert launcher.started == []
+
+
+def test_a_run_that_cannot_be_started_fails_alone(tmp_path):
+    (tmp_path / NAMES[0]).write_text("not a folder")
+    launcher = LocalLauncher(1)
+    states = carry_out(FolderLocation(tmp_path), launcher, plan())
+    assert states[NAMES[0]].state == "failed"
+    assert "could not be started" in states[NAMES[0]].reason
+    assert launcher.has_room and not launcher.busy
 
 
 def test_runs_of_another_sweep_are_waited_for(tmp_path):

@@ -72,6 +72,7 @@ def run(args: list[str]) -> None:
     # A scheduler that takes the machine back asks first; treat it like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console()
+    _leave_accelerators_alone()
     plugins = tuple(_absolute(plugin) for plugin in options.plugin)
     for plugin in plugins:
         load_plugin(plugin)
@@ -91,6 +92,13 @@ def run(args: list[str]) -> None:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
         console.print("The same command tries them again.")
         sys.exit(1)
+
+
+def _leave_accelerators_alone() -> None:
+    """Planning touches JAX, and must not take the memory of a GPU that the runs will need."""
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
 
 
 def _plan(options: Options) -> "tuple[PlannedRun, ...]":

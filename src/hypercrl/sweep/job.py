@@ -55,39 +55,41 @@ class RunProcess:
     def __init__(
         self, job: Job, *, core: int | None = None, environment: Mapping[str, str] | None = None
     ):
-        self._stack = contextlib.ExitStack()
-        self._location: Location = open_location(job.out)
-        self._stack.callback(self._location.close)
-        self._workspace = self._stack.enter_context(self._location.workspace(job.name))
-        folder = self._workspace.folder
-        task = {**dataclasses.asdict(job), "folder": str(folder.resolve()), "core": core}
-        log = self._stack.enter_context((folder / LOG).open("ab"))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "hypercrl.sweep.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env={**os.environ, **one_thread(os.environ), **(environment or {})},
-            start_new_session=True,  # Ctrl-C reaches the sweep alone, which then stops its runs
-        )
-        self._write(json.dumps(task) + "\n")
         self._stopping = False
+        with contextlib.ExitStack() as stack:
+            location: Location = open_location(job.out)
+            stack.callback(location.close)
+            self._workspace = stack.enter_context(location.workspace(job.name))
+            folder = self._workspace.folder
+            log = stack.enter_context((folder / LOG).open("ab"))
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "hypercrl.sweep.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **one_thread(os.environ), **(environment or {})},
+                start_new_session=True,  # Ctrl-C reaches the sweep alone, which stops its runs
+            )
+            self._opened = stack.pop_all()
+        task = {**dataclasses.asdict(job), "folder": str(folder.resolve()), "core": core}
+        self._write(json.dumps(task) + "\n")
 
     def poll(self) -> Outcome | None:
         """The outcome once the process has ended."""
         self._workspace.save()
         if self._process.poll() is None:
             return None
-        with self._stack:
+        with self._opened:
             outcome = self._read_outcome()
-            close_attempt(self._workspace.folder, outcome.state, outcome.reason)
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
                     pipe.close()
             try:
+                close_attempt(self._workspace.folder, outcome.state, outcome.reason)
                 self._workspace.save(final=True)
             except Exception as error:  # of whichever store it is
-                return Outcome("failed", f"The results could not be saved: {error}")
+                reason = outcome.reason or f"The results could not be saved: {error}"
+                return Outcome("failed", reason)
         return outcome
 
     def stop(self) -> None:

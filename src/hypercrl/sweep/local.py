@@ -36,9 +36,9 @@ class LocalLauncher:
         return len(self._free) + len(self._running)
 
     def start(self, job: Job) -> None:
-        slot = self._free.pop(0)
+        slot = self._free[0]
         process = RunProcess(job, core=slot.core, environment=slot.environment)
-        self._running[job.name] = (process, slot)
+        self._running[job.name] = (process, self._free.pop(0))
 
     def collect(self, seconds: float) -> list[tuple[str, Outcome]]:
         """Jobs that ended; waits for the first one, but not longer than `seconds`."""

@@ -51,7 +51,7 @@ def read_attempts(folder: Path) -> list[Attempt]:
     """All attempts at a run, the last one last."""
     try:
         return json.loads((folder / ATTEMPTS).read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except ValueError as error:
         raise UserError(f"{folder / ATTEMPTS} is damaged: it is not valid JSON.") from error

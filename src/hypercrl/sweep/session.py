@@ -119,21 +119,27 @@ class Session:
         if not self._location.claim(status.name):
             status.state = "elsewhere"
             return
+        try:
+            outcome = self._known_outcome(status)
+            if outcome is None:
+                status.start()
+                shared = dataclasses.asdict(self._shared)
+                self._launcher.start(Job(name=status.name, config=status.config, **shared))
+                self._display.update(self.statuses, self._launcher.num_slots)
+        except OSError as error:
+            outcome = Outcome("failed", f"The run could not be started: {error}.")
+        if outcome is not None:
+            self._settle(status, outcome)
+
+    def _known_outcome(self, status: RunStatus) -> Outcome | None:
+        """What has become of a run while it was not ours; None if it is to be launched."""
         if is_open_elsewhere(status.folder):  # by `hypercrl train`, which makes no claims
-            self._location.release(status.name)
-            status.state = "elsewhere"
-            return
+            return Outcome("elsewhere")
         self._refresh([status])
         failure = failure_since(status.folder, self._begun)
         if failure is not None:
-            self._settle(status, Outcome("failed", failure))
-        elif not self._has_work(status):
-            self._settle(status, Outcome("finished"))
-        else:
-            status.start()
-            shared = dataclasses.asdict(self._shared)
-            self._launcher.start(Job(name=status.name, config=status.config, **shared))
-            self._display.update(self.statuses, self._launcher.num_slots)
+            return Outcome("failed", failure)
+        return None if self._has_work(status) else Outcome("finished")
 
     def _settle(self, status: RunStatus, outcome: Outcome) -> None:
         self._refresh([status])
@@ -157,9 +163,12 @@ class Session:
     def _note(self) -> None:
         """Bring the manifest up to date."""
         runs = {status.name: (status.config, status.state) for status in self.statuses}
-        with self._location.exclusive():
-            path = write_manifest(self._location.view, runs)
-            self._location.publish(path)
+        try:
+            with self._location.exclusive():
+                path = write_manifest(self._location.view, runs)
+                self._location.publish(path)
+        except OSError as error:
+            raise UserError(f"The sweep's manifest cannot be written: {error}.") from error
 
 
 def _status(run: PlannedRun, root: Path) -> RunStatus:
