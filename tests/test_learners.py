@@ -1,0 +1,210 @@
+"""The contract that every registered learner keeps."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hypercrl.errors import UserError
+from hypercrl.registry import learners
+from sequences import (
+    COUNT,
+    NUM_LEARNT,
+    NUM_TASKS,
+    SPEC,
+    data,
+    error,
+    from_arrays,
+    history,
+    key,
+    learn_task,
+    predictions,
+    to_arrays,
+)
+from tiny import compiled_quickly
+
+METHODS = learners.names()
+FORGETTING_FREE = ("single", "pnn", "ftl")  # by construction
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quickly():
+    with compiled_quickly():
+        yield
+
+
+@pytest.fixture(params=METHODS, scope="module")
+def method(request):
+    return request.param
+
+
+def test_a_method_without_memory_receives_none(method):
+    h = history(method)
+    fraction = h.learner.memory_fraction
+    for task, view in enumerate(h.views):
+        if fraction == 0:
+            assert view is None
+        else:
+            assert view is not None
+            kept = [round(fraction * COUNT)] * task + [0] * (NUM_TASKS - task)
+            assert view.counts.tolist() == kept
+
+
+@pytest.mark.parametrize("name", [n for n in METHODS if learners.get(n).memory_fraction > 0])
+def test_a_method_with_memory_says_when_it_gets_none(name):
+    h = history(name)
+    with pytest.raises(UserError, match="no memory"):
+        h.learner.update(h.started[1], data(1), None, num_updates=1, key=key(0))
+
+
+def test_nothing_compiles_after_the_second_task(method):
+    compiled = history(method).compiled
+    assert compiled[0] > 0
+    assert compiled[2:] == [0] * (NUM_LEARNT - 2)
+
+
+def test_prediction_of_a_task_does_not_depend_on_what_was_evaluated_before(method):
+    h = history(method)
+    state = h.finished[-1]
+    forth = {task: predictions(h.learner, state, task) for task in range(NUM_LEARNT)}
+    back = {task: predictions(h.learner, state, task) for task in reversed(range(NUM_LEARNT))}
+    for task in range(NUM_LEARNT):
+        np.testing.assert_array_equal(forth[task], back[task])
+    assert len({p.tobytes() for p in forth.values()}) == NUM_LEARNT
+
+
+def test_learning_leaves_the_state_it_was_given_alone(method):
+    """State passes through: the runner may keep an old one for a checkpoint."""
+    h = history(method)
+    before = to_arrays(h.started[1])
+    h.learner.update(h.started[1], data(1), h.views[1], num_updates=3, key=key(0))
+    after = to_arrays(h.started[1])
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_declared_bytes_are_those_that_matter_for_a_finished_task(method):
+    """A row of the state is kept for a task if changing it afterwards changes anything."""
+    h = history(method)
+    state, num_old = h.finished[1], 2
+    leaves, structure = jax.tree.flatten(state)
+    truth = _what_follows(h, state, num_old)
+    kept = 0
+    for i, leaf in enumerate(leaves):
+        if leaf.ndim == 0 or len(leaf) != NUM_TASKS:
+            continue
+        changed = [*leaves[:i], leaf.at[num_old - 1].add(1.0), *leaves[i + 1 :]]
+        follows = _what_follows(h, jax.tree.unflatten(structure, changed), num_old)
+        if not np.array_equal(follows, truth):
+            kept += leaf[0].nbytes
+    assert kept == h.learner.bytes_per_task(state)
+
+
+def _what_follows(h, state, num_old):
+    """Predictions of all tasks, before and after another task is learnt."""
+    learner = h.learner
+    now = [predictions(learner, state, task) for task in range(num_old)]
+    later = learner.start_task(state, num_old, key=key(0))
+    later, _ = learner.update(later, data(num_old), h.views[num_old], num_updates=3, key=key(1))
+    return np.stack(now + [predictions(learner, later, task) for task in range(num_old + 1)])
+
+
+def test_old_transitions_are_counted_in_bytes(method):
+    h = history(method)
+    row_bytes = 4 * (2 * SPEC.state_dim + SPEC.action_dim)
+    rows = NUM_LEARNT * round(h.learner.memory_fraction * COUNT)
+    assert h.memory.num_bytes == rows * row_bytes
+
+
+def test_state_grows_with_the_number_of_tasks_only_in_arrays_of_one_row_a_task(method):
+    """The optimiser's moments are no part of that: they start anew with every task."""
+    learner = history(method).learner
+    few, more = (to_arrays(learner.init(SPEC, n, key=key(0))) for n in (NUM_TASKS, 8))
+    for name in few:
+        if "optimizer" not in name and few[name].nbytes != more[name].nbytes:
+            assert len(few[name]) == NUM_TASKS and len(more[name]) == 8, name
+
+
+def test_checkpoint_round_trip_continues_bit_for_bit(method):
+    h = history(method)
+    template = h.learner.init(SPEC, NUM_TASKS, key=key(1))
+    restored = from_arrays(template, to_arrays(h.finished[1]))
+    _, state = learn_task(h.learner, restored, 2, h.views[2])
+    straight = to_arrays(h.finished[2])
+    for name, array in to_arrays(state).items():
+        np.testing.assert_array_equal(array, straight[name], err_msg=name)
+
+
+def test_normalisers_of_finished_tasks_never_change(method):
+    h = history(method)
+    for task in range(NUM_LEARNT):
+        for later in range(task, NUM_LEARNT):
+            then, now = (h.finished[i].normalizers.select(task) for i in (task, later))
+            assert all(jax.tree.leaves(jax.tree.map(jnp.array_equal, then, now)))
+
+
+@pytest.mark.parametrize(("name", "moves"), [("hypercrl", False), ("hypercrl_mt", True)])
+def test_embeddings_of_finished_tasks_change_in_the_oracle_only(name, moves):
+    h = history(name)
+    last = h.learner.embeddings(h.finished[-1])
+    for task in range(NUM_LEARNT - 1):
+        then = h.learner.embeddings(h.finished[task])
+        assert np.array_equal(then[task], last[task]) != moves
+
+
+@pytest.mark.parametrize("name", FORGETTING_FREE)
+def test_nothing_is_forgotten_by_construction(name):
+    h = history(name)
+    for task in range(NUM_LEARNT):
+        then = predictions(h.learner, h.finished[task], task)
+        np.testing.assert_array_equal(predictions(h.learner, h.finished[-1], task), then)
+
+
+def test_every_module_registers_one_learner_of_its_own_name():
+    assert set(METHODS) == set(learners.builtin_modules()) - {"baseline"}
+    for name in METHODS:
+        assert learners.get(name).__module__ == f"hypercrl.learners.{name}"
+
+
+def test_parameters_are_counted():
+    inputs, outputs, hidden = SPEC.state_dim + SPEC.action_dim, SPEC.state_dim, 24
+    trunk = (inputs + 1) * hidden + (hidden + 1) * hidden
+    head = (hidden + 1) * outputs
+    counted = {name: _num_parameters(name) for name in METHODS}
+    assert counted["single"] == NUM_TASKS * (trunk + head)
+    for name in ("finetune", "ewc", "si", "coreset", "multitask"):
+        assert counted[name] == trunk + NUM_TASKS * head
+    assert counted["hypercrl_mt"] == counted["hypercrl"]
+    assert counted["pnn"] > counted["single"]
+
+
+def _num_parameters(name):
+    h = history(name)
+    return h.learner.num_parameters(h.finished[-1])
+
+
+class TestOrder:
+    """Model errors on the first of three conflicting tasks, once all three have been learnt."""
+
+    RETAIN = ("single", "pnn", "ftl", "multitask", "hypercrl_mt", "hypercrl")
+
+    def test_every_method_learns_the_task_under_way(self, method):
+        h = history(method)
+        errors = [error(h.learner, h.finished[task], task) for task in range(3)]
+        assert max(errors) < 0.4, errors
+
+    @pytest.mark.parametrize("name", RETAIN)
+    def test_these_remember(self, name):
+        assert _first_task(name) < 0.2
+
+    def test_fine_tuning_forgets_most_and_a_coreset_less(self):
+        assert _first_task("finetune") > 2 * _first_task("coreset")
+        assert _first_task("coreset") > 2 * _first_task("multitask")
+
+    @pytest.mark.parametrize("name", ["ewc", "si"])
+    def test_springs_hold_back_some_forgetting(self, name):
+        assert _first_task(name) < _first_task("finetune")
+
+
+def _first_task(name):
+    h = history(name)
+    return error(h.learner, h.finished[2], 0)
