@@ -1,6 +1,7 @@
 """Algorithm 1 as it is run: what is recorded, from which seed, and across interruptions."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import tiny
 from hypercrl.analysis.records import read_run
 from hypercrl.data.buffer import Buffer
 from hypercrl.experiment.display import Silent
-from hypercrl.registry import learners
+from hypercrl.registry import learners, suites
 from hypercrl.training import run
 
 METHODS = learners.names()
@@ -93,6 +94,29 @@ def test_interruptions_change_nothing_in_any_mode(tmp_path, suite, mode):
 def test_interruptions_change_nothing_for_any_method_in_any_mode(tmp_path, method, suite, mode):
     with tiny.compiled_quickly(False):
         check_interruptions(tmp_path, suite, method, mode)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", suites.names())
+def test_simulation_goes_on_in_the_middle_of_an_episode(tmp_path, suite):
+    config = tiny.configure(
+        suite,
+        random_episodes=1,
+        steps_per_task=60,
+        update_every=30,
+        updates=20,
+        eval_every=0,
+        eval_episodes=1,
+        zero_shot=False,
+    )
+    planner = replace(config.planner, num_samples=16, num_elites=8, num_kept=2)  # pyright: ignore[reportCallIssue]
+    config = replace(config, planner=planner)
+    run(config, tmp_path / "whole", Silent(), checkpoint_seconds=NEVER)
+    for events in (37, 53, 29):
+        with pytest.raises(Interrupted):
+            run(config, tmp_path / "stopped", Interrupting(events), checkpoint_seconds=0)
+    run(config, tmp_path / "stopped", Silent())
+    tiny.assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
 
 def test_checkpoints_do_not_influence_the_numbers(finished, tmp_path):

@@ -142,8 +142,8 @@ def compiled_quickly(quickly: bool = True) -> Iterator[None]:
 def configure(
     suite: str = "tiny", method: str = "finetune", seed: int = 0, **schedule
 ) -> RunConfig:
-    """A run on a tiny suite, with parts of its schedule changed."""
-    config = resolve(suite, method, seed=seed)
+    """A run of two tasks, with parts of its schedule changed."""
+    config = resolve(suite, method, seed=seed, num_tasks=2)
     return replace(config, schedule=replace(config.schedule, **schedule))
 
 

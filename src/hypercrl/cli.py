@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> None:
         print(f"hypercrl: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("hypercrl: stopped; the same command goes on from here.", file=sys.stderr)
+        print("hypercrl: stopped; the same command takes up a run again.", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:
         sys.stderr.close()
