@@ -21,7 +21,7 @@ def test_the_library_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope: dict = {}
     exec(compile(example, "README.md", "exec"), scope)
-    assert (tmp_path / "runs/example/metrics.jsonl").exists()
+    assert (tmp_path / scope["run"] / "metrics.jsonl").exists()
     assert scope["env"].action_space.contains(scope["action"])
 
 
