@@ -1,5 +1,6 @@
 """Videos of a controller at work, or of a suite under random actions."""
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,12 +48,13 @@ def _record(suite: Suite, task: int, act, path: Path, seed: int) -> float:
 def write_video(path: Path, frames: list, fps: int) -> None:
     """H.264 in a form that every browser plays."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    frames = frames + [frames[-1]] * FRAMES_AHEAD
-    with imageio.get_writer(
-        path, fps=fps, codec="libx264", pixelformat="yuv420p", macro_block_size=16
-    ) as writer:
-        for frame in frames:
-            writer.append_data(np.asarray(frame))
+    pictures = [np.asarray(frame) for frame in frames + [frames[-1]] * FRAMES_AHEAD]
+    with warnings.catch_warnings():
+        # The encoder is another program, started at once after the fork that JAX warns of.
+        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+        imageio.mimwrite(
+            path, pictures, fps=fps, codec="libx264", pixelformat="yuv420p", macro_block_size=16
+        )
 
 
 def _random_actions(spec: Spec, rng: np.random.Generator) -> Iterator[np.ndarray]:
