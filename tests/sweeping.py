@@ -25,6 +25,7 @@ _CACHE = {
     "JAX_COMPILATION_CACHE_DIR": _CACHE_FOLDER,
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    "JAX_COMPILATION_CACHE_MAX_SIZE": "100000000",  # with a limit, the cache is locked
 }
 
 _TRAIN_ALL = """
@@ -66,7 +67,10 @@ def single_runs() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as out:
         runs = [f"{method} {seed}" for method in METHODS for seed in SEEDS]
         command = [sys.executable, "-c", _TRAIN_ALL, str(PLUGIN), out, *runs]
-        subprocess.run(command, env=environment(), check=True, capture_output=True)
+        done = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
         return metrics(Path(out))
 
 

@@ -90,6 +90,7 @@ def test_a_cluster_keeps_its_runs_behind_a_url_and_can_be_interrupted(tmp_path):
     assert "continuing at task" in (store / name / "run.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_failure_on_the_cluster_is_told(tmp_path):
     with ray_cluster(1, TOY_TROUBLE="1") as cluster:
         args = ("--suite", "toy-nan", "toy-killed", "--method", "single", "--seeds", "1")

@@ -367,7 +367,7 @@ def test_a_claim_has_one_holder_until_it_is_released(two_locations):
 
 
 def test_a_claim_at_a_url_expires_unless_it_is_renewed(tmp_path, monkeypatch):
-    gone, other = (UrlLocation(f"file://{tmp_path}") for _ in range(2))
+    gone, other, third = (UrlLocation(f"file://{tmp_path}") for _ in range(3))
     assert gone.claim("run")
     later = time.time() + EXPIRY_SECONDS - 1
     monkeypatch.setattr(time, "time", lambda: later)
@@ -378,7 +378,11 @@ def test_a_claim_at_a_url_expires_unless_it_is_renewed(tmp_path, monkeypatch):
     assert not other.claim("run")
     monkeypatch.setattr(time, "time", lambda: later + EXPIRY_SECONDS + 1)
     assert other.claim("run")
+    gone.close()  # after all
+    assert not third.claim("run")
     other.close()
+    assert third.claim("run")
+    third.close()
 
 
 def write_run(folder: Path, text: str) -> None:
@@ -554,7 +558,7 @@ def test_a_sweep_that_was_stopped_goes_on(tmp_path, how):
     wait_until(lambda: not is_alive(first["pid"]))
     if how == signal.SIGINT:
         assert process.returncode == 130
-        assert "the same command goes on" in output
+        assert "stopped; the same command" in output
         assert first["state"] == "stopped"
     status, output = sweep(tmp_path, *args)
     assert status == 0, output

@@ -75,8 +75,10 @@ class UrlLocation(Location):
 
     def release(self, name: str) -> None:
         del self._held[name]
-        with contextlib.suppress(FileNotFoundError):
-            self._fs.rm_file(self._claim_path(name))
+        path = self._claim_path(name)
+        # One that expired may be another sweep's by now.
+        if (self._read_lease(path) or {}).get("holder") == self._token:
+            self._fs.rm_file(path)
 
     def refresh(self, names: Iterable[str]) -> None:
         for name in names:
