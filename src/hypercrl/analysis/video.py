@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import imageio.v2 as imageio
+import imageio_ffmpeg
 import numpy as np
 
 from hypercrl.controller import load
@@ -48,13 +48,15 @@ def _record(suite: Suite, task: int, act, path: Path, seed: int) -> float:
 def write_video(path: Path, frames: list, fps: int) -> None:
     """H.264 in a form that every browser plays."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pictures = [np.asarray(frame) for frame in frames + [frames[-1]] * FRAMES_AHEAD]
+    height, width, _ = np.shape(frames[0])
     with warnings.catch_warnings():
         # The encoder is another program, started at once after the fork that JAX warns of.
         warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-        imageio.mimwrite(
-            path, pictures, fps=fps, codec="libx264", pixelformat="yuv420p", macro_block_size=16
-        )
+        encoder = imageio_ffmpeg.write_frames(str(path), (width, height), fps=fps)
+        encoder.send(None)
+        for frame in frames + [frames[-1]] * FRAMES_AHEAD:
+            encoder.send(np.ascontiguousarray(frame, np.uint8))
+        encoder.close()
 
 
 def _random_actions(spec: Spec, rng: np.random.Generator) -> Iterator[np.ndarray]:
