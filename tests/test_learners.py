@@ -1,16 +1,22 @@
 """The contract that every registered learner keeps."""
 
+import dataclasses
+import re
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hypercrl.errors import UserError
-from hypercrl.registry import learners
+from hypercrl.registry import learners, load_plugin
 from sequences import (
     COUNT,
     NUM_LEARNT,
     NUM_TASKS,
+    SETTINGS,
     SPEC,
     data,
     error,
@@ -165,6 +171,24 @@ def test_every_module_registers_one_learner_of_its_own_name():
         assert learners.get(name).__module__ == f"hypercrl.learners.{name}"
 
 
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [
+        *((n, s, 0) for n in ("finetune", "hypercrl_mt") for s in ("batch_size", "learning_rate")),
+        ("ewc", "strength", -1.0),
+        ("si", "strength", -0.1),
+        ("si", "damping", 0.0),
+        ("pnn", "adapter", 0),
+        ("ftl", "num_grids", 0),
+        ("ftl", "num_bins", 0),
+        ("ftl", "ridge", 0.0),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(name, setting, value):
+    with pytest.raises(UserError, match=f"needs .*{setting}"):
+        dataclasses.replace(learners.get(name).configure(SETTINGS), **{setting: value})
+
+
 def test_parameters_are_counted():
     inputs, outputs, hidden = SPEC.state_dim + SPEC.action_dim, SPEC.state_dim, 24
     trunk = (inputs + 1) * hidden + (hidden + 1) * hidden
@@ -180,6 +204,25 @@ def test_parameters_are_counted():
 def _num_parameters(name):
     h = history(name)
     return h.learner.num_parameters(h.finished[-1])
+
+
+def test_the_documented_method_works(tmp_path, monkeypatch):
+    monkeypatch.setattr(learners, "_factories", dict(learners._factories))
+    guide = (Path(__file__).parents[1] / "docs" / "methods.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "anchored.py").write_text(code)
+    load_plugin(str(tmp_path / "anchored.py"))
+    monkeypatch.delitem(sys.modules, "anchored")
+
+    moved = []
+    for strength in (0.0, 1.0):
+        learner = learners.get("anchored").configure(SETTINGS)
+        learner = dataclasses.replace(learner, strength=strength)
+        state = learner.init(SPEC, NUM_TASKS, key=key(0))
+        started, finished = learn_task(learner, state, 0, None)
+        trunks = (x.params.shared["trunk"] for x in (started, finished))
+        moved.append(float(jnp.linalg.norm(jnp.subtract(*trunks))))
+    assert moved[1] < 0.5 * moved[0]
 
 
 class TestOrder:

@@ -78,6 +78,14 @@ class BaselineLearner(Learner):
     max_gradient_norm: float = 5.0
     """Gradients are scaled down to this norm."""
 
+    def __post_init__(self):
+        if self.batch_size < 1 or self.learning_rate <= 0 or self.max_gradient_norm <= 0:
+            raise UserError(
+                f"{type(self).__name__} needs a batch_size of at least 1, and a learning_rate and "
+                f"a max_gradient_norm above 0; it was given {self.batch_size}, "
+                f"{self.learning_rate} and {self.max_gradient_norm}."
+            )
+
     @classmethod
     def configure(cls, settings: Settings) -> Self:
         return cls(

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 
 from hypercrl.data.buffer import num_training, training_row
 from hypercrl.dynamics.model import prepare
+from hypercrl.errors import UserError
 from hypercrl.learners.baseline import BaselineLearner, BaselineState
 from hypercrl.registry import learners
 from hypercrl.types import Transitions
@@ -33,6 +34,11 @@ class EWC(BaselineLearner):
 
     strength: float = 10_000.0
     """λ, the paper's."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.strength < 0:
+            raise UserError(f"EWC needs a strength of 0 or more and not {self.strength}.")
 
     def init_extra(self, params, num_tasks):
         trunk = params.shared["trunk"]

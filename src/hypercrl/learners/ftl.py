@@ -27,6 +27,7 @@ from hypercrl.data.buffer import num_training, training_row
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
 from hypercrl.dynamics.model import prepare
 from hypercrl.dynamics.sparse_features import SparseFeatures, absorb, init_factor, solve
+from hypercrl.errors import UserError
 from hypercrl.registry import learners
 from hypercrl.types import Learner, Settings, Spec, Transitions
 
@@ -60,6 +61,13 @@ class FTL(Learner):
     """λ: how strongly weights without data keep their former values."""
     scale_targets: bool = False
     """Divide the targets by their spread in the task's data."""
+
+    def __post_init__(self):
+        if self.num_grids < 1 or self.num_bins < 1 or self.ridge <= 0:
+            raise UserError(
+                "FTL needs a num_grids and a num_bins of at least 1 and a ridge above 0; it was "
+                f"given {self.num_grids}, {self.num_bins} and {self.ridge}."
+            )
 
     @classmethod
     def configure(cls, settings: Settings):

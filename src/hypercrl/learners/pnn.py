@@ -16,6 +16,7 @@ from jaxtyping import Array, Int
 from hypercrl.data.normalizer import Normalizer
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.progressive import Column, Progressive
+from hypercrl.errors import UserError
 from hypercrl.learners.baseline import BaselineLearner, Params
 from hypercrl.registry import learners
 from hypercrl.types import Spec
@@ -35,6 +36,11 @@ class PNN(BaselineLearner):
 
     adapter: int = 16
     """Numbers to which an adapter reduces the activations of all earlier columns."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.adapter < 1:
+            raise UserError(f"PNN needs an adapter of at least 1 and not {self.adapter}.")
 
     def init_params(self, spec, num_tasks, *, key):
         network = Progressive(self.network.layout(spec), num_tasks, self.adapter)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
+from hypercrl.errors import UserError
 from hypercrl.learners.baseline import BaselineLearner
 from hypercrl.registry import learners
 
@@ -26,6 +27,14 @@ class SI(BaselineLearner):
     """c, the paper's."""
     damping: float = 1e-3
     """ξ: bounds the importance of weights that hardly moved."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.strength < 0 or self.damping <= 0:
+            raise UserError(
+                "SI needs a strength of 0 or more and a damping above 0; it was given "
+                f"{self.strength} and {self.damping}."
+            )
 
     def init_extra(self, params, num_tasks):
         zeros = jnp.zeros_like(params.shared["trunk"])
