@@ -15,12 +15,13 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sweeping import environment
 
 MARK = "HYPERCRL_TEST_NODE"
+START_TIME = 17  # place in /proc/PID/stat, counted after the parent's
 OBJECT_STORE_BYTES = 80_000_000  # about the least that Ray accepts
 START_TRIES = 3  # Ray gives a node 30 s to start, which a busy machine may miss
 QUIET = {
@@ -32,36 +33,45 @@ QUIET = {
 }
 
 
+@dataclass(frozen=True)
+class Process:
+    """A process; its number alone may be used again, but not with the same start."""
+
+    pid: int
+    start: str
+    parent: int = field(compare=False)  # changes when the parent dies
+    command: str = field(compare=False)  # changes when Ray sets a title
+
+
 class Node:
     """One node of the cluster."""
 
     def __init__(self):
         self.mark = uuid.uuid4().hex
-        self._orphans: dict[int, str] = {}
+        self._known: set[Process] = set()
 
-    def processes(self) -> dict[int, str]:
-        """Process ids and command lines of everything that runs on the node."""
+    def processes(self) -> set["Process"]:
+        """Everything that runs on the node."""
         everything = _processes()
-        found = {pid for pid in everything if _is_marked(pid, self.mark)}
-        found |= self._orphans.keys() & everything.keys()
+        found = {p for p in everything if p in self._known or _is_marked(p.pid, self.mark)}
         # Ray's agents write their titles over their environment, and the mark with it.
-        while children := {p for p, (parent, _) in everything.items() if parent in found} - found:
+        while children := {p for p in everything if p.parent in {f.pid for f in found}} - found:
             found |= children
-        return {pid: everything[pid][1] for pid in found}
+        return found
 
     def kill_raylet(self) -> None:
         """Let the node drop dead; its workers lose their raylet and follow."""
-        self._orphans = self.processes()
-        (pid,) = [pid for pid, command in self._orphans.items() if "/raylet " in command]
-        os.kill(pid, signal.SIGKILL)
+        self._known = self.processes()
+        (raylet,) = [process for process in self._known if "/raylet " in process.command]
+        os.kill(raylet.pid, signal.SIGKILL)
 
     def kill(self) -> None:
         """End everything on the node."""
         while remaining := self.processes():
-            for pid in remaining:
+            self._known |= remaining
+            for process in remaining:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self._orphans |= remaining
+                    os.kill(process.pid, signal.SIGKILL)
             time.sleep(0.1)
 
 
@@ -106,15 +116,16 @@ def _start(node: Node, *args: str, **variables: str) -> None:
     raise AssertionError(started.stdout + started.stderr)
 
 
-def _processes() -> dict[int, tuple[int, str]]:
-    """Parent and command line of every process that is alive."""
-    found = {}
+def _processes() -> set[Process]:
+    """Everything that is alive on this machine."""
+    found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            state, parent = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+            state, parent, *rest = (folder / "stat").read_text().rsplit(")", 1)[1].split()
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
             if state not in "ZX":
-                found[int(folder.name)] = (int(parent), command.decode(errors="replace"))
+                text = command.decode(errors="replace")
+                found.add(Process(int(folder.name), rest[START_TIME], int(parent), text))
     return found
 
 

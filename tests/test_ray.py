@@ -25,6 +25,7 @@ def launch_on(address: str) -> tuple[str, ...]:
     return ("--launcher", "ray", "--address", address, "--no-report")
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_metrics_of_single_runs(tmp_path):
     with ray_cluster(3) as cluster:
         args = ("--suite", "toy", *EIGHT_RUNS, *launch_on(cluster.address))
@@ -58,7 +59,7 @@ def _run_on(node: Node, folder: Path, process: subprocess.Popen) -> str:
     found = []
 
     def begun() -> bool:
-        on_node = node.processes()
+        on_node = {process.pid for process in node.processes()}
         for name, text in metrics(folder).items():
             tries = attempts(folder, name)
             if tries and tries[-1]["pid"] in on_node and b'"task": 1' in text:

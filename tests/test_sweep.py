@@ -535,6 +535,7 @@ def test_failing_runs_are_told_apart_and_tried_again(tmp_path):
     assert set(metrics(tmp_path).values()) == {expected}
 
 
+@pytest.mark.slow
 def test_two_sweeps_at_once_share_the_runs(tmp_path):
     args = ("--suite", "toy", "--method", "single", "--seeds", "4", "--jobs", "1", "--no-report")
     sweeps = [start_sweep(tmp_path, *args) for _ in range(2)]
@@ -546,6 +547,7 @@ def test_two_sweeps_at_once_share_the_runs(tmp_path):
     assert {entry["state"] for entry in read_manifest(tmp_path).values()} == {"finished"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_sweep_that_was_stopped_goes_on(tmp_path, how):
     name = "toy-slow-single-custom-s0"

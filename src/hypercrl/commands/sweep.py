@@ -49,6 +49,8 @@ class Options:
     """Folder of the runs, or a URL that fsspec knows."""
     videos: bool = False
     """Film every task at the end of each run."""
+    checkpoint_seconds: float | None = None
+    """Time between two checkpoints of a run; as for `hypercrl train` if not given."""
     report: bool = True
     """End with the tables and the report page."""
     jobs: int | None = None
@@ -123,7 +125,7 @@ def _carry_out(
     from hypercrl.sweep.session import Session, Shared
     from hypercrl.sweep.table import display_for
 
-    shared = Shared(_absolute_out(options.out), plugins, options.videos)
+    shared = Shared(_absolute_out(options.out), plugins, options.videos, options.checkpoint_seconds)
     launcher = _launcher(options)
     return Session(plan, location, launcher, display_for(console), shared).run()
 

@@ -38,6 +38,7 @@ class Job:
     out: str  # the sweep's folder or URL
     plugins: tuple[str, ...] = ()
     videos: bool = False
+    checkpoint_seconds: float | None = None  # the runner's own if None
 
 
 @dataclass(frozen=True)

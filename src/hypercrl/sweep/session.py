@@ -53,6 +53,7 @@ class Shared:
     out: str  # the location's folder or URL
     plugins: tuple[str, ...] = ()
     videos: bool = False
+    checkpoint_seconds: float | None = None
 
 
 class Session:

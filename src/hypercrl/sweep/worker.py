@@ -74,7 +74,9 @@ def _work(task: dict[str, Any], folder: Path) -> str:
     config = RunConfig.from_json(task["config"])
     if not ((folder / "config.json").exists() and read_progress(folder).finished):
         console = Console(file=sys.stderr, width=200)
-        run(config, folder, PlainLines(config, console))
+        pace = task["checkpoint_seconds"]
+        settings = {} if pace is None else {"checkpoint_seconds": pace}
+        run(config, folder, PlainLines(config, console), **settings)
     return _record_videos(folder, config.num_tasks) if task["videos"] else ""
 
 
