@@ -22,6 +22,7 @@ from hypercrl.types import Plan, Planner
 from small_disk import open_folder, read_only
 
 TRAIN = ("train", "tiny", "finetune")
+HYPERCRL = ("train", "tiny", "hypercrl")
 
 
 class Moody(tiny.Point):
@@ -126,6 +127,12 @@ def fails(capsys):
         ([*TRAIN, "--checkpoint-seconds", "-1"], "checkpoint_seconds cannot be -1.0"),
         ([*TRAIN, "--checkpoint-seconds", "nan"], "checkpoint_seconds cannot be nan"),
         ([*TRAIN, "--learner.learning-rate", "nan"], "learning_rate must be a number and not nan"),
+        ([*TRAIN, "--learner.batch-size", "0"], "FineTune needs a batch_size of at least 1"),
+        ([*TRAIN, "--learner.network.hidden", "0"], "A hidden layer needs at least 1 unit"),
+        ([*HYPERCRL, "--learner.batch-size", "-3"], "HyperCRL needs a batch_size of at least 1"),
+        ([*HYPERCRL, "--learner.beta", "-1"], "a beta of 0 or more"),
+        ([*HYPERCRL, "--learner.hypernet.embedding-dim", "0"], "need at least 1 number"),
+        ([*HYPERCRL, "--learner.hypernet.chunk-size", "-1"], "chunk_size cannot be negative"),
         (["list", "dreams"], "invalid choice 'dreams'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

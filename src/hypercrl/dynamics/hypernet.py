@@ -52,6 +52,12 @@ class Hypernet:
                 f"The initialisation '{self.initialisation}' is unknown; choose one of: "
                 f"{', '.join(INITIALISATIONS)}."
             )
+        sizes = (*self.hidden, self.embedding_dim, self.chunk_embedding_dim)
+        if min(sizes) < 1 or self.chunk_size < 0:
+            raise UserError(
+                "The hypernetwork's layers and embeddings need at least 1 number, and its "
+                f"chunk_size cannot be negative; it was given {sizes} and {self.chunk_size}."
+            )
 
     @classmethod
     def configure(cls, settings: Settings) -> "Hypernet":

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from hypercrl.data.normalizer import Normalizer, raw_inputs, raw_targets
 from hypercrl.dynamics.heads import HeadParams, get_head
 from hypercrl.dynamics.mlp import Layers, Layout, apply_mlp
+from hypercrl.errors import UserError
 from hypercrl.types import Settings, Spec
 
 
@@ -27,6 +28,10 @@ class Network:
     """`point` or `gaussian`."""
     scale_targets: bool = False
     """Divide the targets by their spread in the task's data."""
+
+    def __post_init__(self):
+        if any(size < 1 for size in self.hidden):
+            raise UserError(f"A hidden layer needs at least 1 unit; they have {self.hidden}.")
 
     @classmethod
     def configure(cls, settings: Settings) -> "Network":

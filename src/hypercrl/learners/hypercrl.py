@@ -23,6 +23,7 @@ from hypercrl.dynamics.fit import clip_by_norm, run_updates
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.model import Network, dynamics_loss, prepare
+from hypercrl.errors import UserError
 from hypercrl.registry import learners
 from hypercrl.types import Learner, Settings, Spec
 
@@ -59,6 +60,15 @@ class HyperCRL(Learner):
     """Transitions in a batch."""
     max_gradient_norm: float = 5.0
     """Gradients are scaled down to this norm."""
+
+    def __post_init__(self):
+        rates = (self.learning_rate, self.embedding_learning_rate, self.max_gradient_norm)
+        if self.batch_size < 1 or min(rates) <= 0 or self.beta < 0:
+            raise UserError(
+                "HyperCRL needs a batch_size of at least 1, learning rates and a "
+                "max_gradient_norm above 0, and a beta of 0 or more; it was given "
+                f"{self.batch_size}, {rates} and {self.beta}."
+            )
 
     @classmethod
     def configure(cls, settings: Settings):
