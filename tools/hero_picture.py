@@ -30,7 +30,7 @@ def main(runs: Path, picture: Path) -> None:
             axis.set_xticks([])
             axis.set_yticks([])
             axis.spines[:].set_visible(False)
-            if row is axes[0]:
+            if method == next(iter(METHODS)):
                 axis.set_title(f"block {task + 1} of {TASKS}", fontsize=11)
         row[0].set_ylabel(label, fontsize=13)
     figure.savefig(picture, dpi=110)
