@@ -68,23 +68,21 @@ class UrlLocation(Location):
         if not self._create(path):
             return False
         time.sleep(SETTLE_SECONDS)
-        if (self._read_lease(path) or {}).get("holder") == self._token:
+        if self._is_ours(name):
             return True
         del self._held[name]
         return False
 
     def release(self, name: str) -> None:
         del self._held[name]
-        path = self._claim_path(name)
-        # One that expired may be another sweep's by now.
-        if (self._read_lease(path) or {}).get("holder") == self._token:
-            self._fs.rm_file(path)
+        if self._is_ours(name):
+            self._fs.rm_file(self._claim_path(name))
 
     def refresh(self, names: Iterable[str]) -> None:
         for name in names:
             self._fetch(name, self.view / name, skip=_not_for_reading)
-        for name, renewed in self._held.items():
-            if time.monotonic() - renewed > RENEW_SECONDS:
+        for name, renewed in list(self._held.items()):
+            if time.monotonic() - renewed > RENEW_SECONDS and self._is_ours(name):
                 self._write_lease(self._claim_path(name), "wb")
 
     def publish(self, path: Path) -> None:
@@ -146,6 +144,11 @@ class UrlLocation(Location):
                 self._fs.get_file(path, str(partial))
                 os.replace(partial, target)
                 self._seen[str(target)] = stamp
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether we hold a claim still; one that expired may be another sweep's by now."""
+        lease = self._read_lease(self._claim_path(name))
+        return lease is not None and lease["holder"] == self._token
 
     def _claim_path(self, name: str) -> str:
         return f"{self._root}/{CLAIMS}/{name}"
