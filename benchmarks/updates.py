@@ -26,8 +26,8 @@ from hypercrl.types import Settings, Spec, Transitions  # noqa: E402
 
 NUM_TASKS = 5
 CAPACITY = 5_000
-UPDATES = 20  # in one timed call
-ROUNDS = 25
+UPDATES = 100  # in one timed call; a session of the suites has 200 to 2,000
+ROUNDS = 7
 SPEC = Spec(10, 2, (-1.0,) * 2, (1.0,) * 2, 100, Encoding.differences(10))
 CHUNKED = {"chunk_size": 2000, "hypernet_hidden": (20, 20)}
 CANDIDATES = {

@@ -17,6 +17,7 @@ from hypercrl.dynamics.hypernet import (
     Hypernet,
     apply_hidden,
     init_hidden,
+    wide_product,
 )
 from hypercrl.dynamics.mlp import Layout, xavier_uniform
 
@@ -50,7 +51,8 @@ class ChunkedHypernet(Generator):
 
     def generate(self, params, embeddings):
         hidden = self._hidden(params["hidden"], params["chunks"], embeddings)
-        chunks = hidden @ params["output"]["matrix"] + params["output"]["bias"]
+        flat = wide_product(hidden.reshape(-1, hidden.shape[-1]), params["output"]["matrix"])
+        chunks = flat + params["output"]["bias"]
         return chunks.reshape(len(embeddings), -1)[:, : self.layout.num_weights]
 
     def _hidden(self, layers, chunks, embeddings):
