@@ -1,6 +1,7 @@
 """HyperCRL: the regulariser, the look-ahead, what is frozen, and what it can learn."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +9,10 @@ import numpy as np
 import optax
 import pytest
 
+from hypercrl.dynamics.fit import densify
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.model import Network
-from hypercrl.learners.hypercrl import HyperCRL, lookahead_point
+from hypercrl.learners.hypercrl import HyperCRL, gradients_of_losses, lookahead_point
 from problems import linear_data, linear_system, make_spec
 
 SPEC = make_spec()
@@ -40,7 +42,8 @@ def learn(learner, seeds, num_updates=200, num_tasks=3):
 
 def regulariser(learner, state, params=None):
     params = state.params if params is None else params
-    return learner.regulariser(params, state.embeddings, state.anchors, state.task, SPEC)
+    weights = learner.generator(SPEC).generate(params["hypernet"], state.embeddings)
+    return learner.regulariser(weights, state.anchors, state.task)
 
 
 def test_regulariser_is_zero_at_a_task_s_first_update():
@@ -100,17 +103,30 @@ def test_lookahead_regularises_from_the_first_update_on():
     assert float(ahead["loss"]) == pytest.approx(float(here["loss"]), rel=1e-5)
 
 
+@pytest.mark.parametrize("chunk_size", [0, 30])
 @pytest.mark.parametrize("lookahead", [True, False])
-def test_joint_and_separate_losses_agree(lookahead):
-    learner = dataclasses.replace(SMALL, lookahead=lookahead)
+def test_an_update_follows_the_gradient_of_the_two_losses(lookahead, chunk_size):
+    """Against automatic differentiation of L_dyn and L_reg as they are written down."""
+    hypernet = dataclasses.replace(SMALL.hypernet, chunk_size=chunk_size)
+    learner = dataclasses.replace(SMALL, hypernet=hypernet, lookahead=lookahead)
     state = learn(learner, [1, 2])[-1]
-    inputs, targets = jnp.ones((4, 5)), jnp.ones((4, 3))
-    fit = learner.loss(state.params, state.embeddings, state.task, inputs, targets, SPEC)
-    total, parts = learner.joint_loss(
-        state.params, state.embeddings, state.anchors, state.task, inputs, targets, SPEC
-    )
-    np.testing.assert_allclose(parts, (fit, regulariser(learner, state)), rtol=1e-5)
-    np.testing.assert_allclose(total, sum(parts), rtol=1e-6)
+    batch = jnp.ones((4, 5)), jnp.ones((4, 3))
+
+    def fit(params, embedding):
+        weights = learner.generator(SPEC).generate(params["hypernet"], embedding[None])[0]
+        return learner.loss(weights, params["head"], *batch, SPEC)
+
+    params, embedding = state.params, state.embeddings[state.task]
+    slope, embedding_slope = jax.grad(fit, argnums=(0, 1))(params, embedding)
+    at = lookahead_point(learner, params, slope, state.optimizer) if lookahead else params
+    pull = jax.grad(lambda p: regulariser(learner, state, p))(at)
+    expected = jax.tree.map(jnp.add, slope, pull), embedding_slope
+
+    carry = (params, state.embeddings, state.optimizer, state.embedding_optimizer)
+    gradients, losses = gradients_of_losses(learner, state, carry, batch)
+    compare = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
+    jax.tree.map(compare, densify(gradients), expected)
+    np.testing.assert_allclose(losses, (fit(params, embedding), regulariser(learner, state, at)))
 
 
 def test_old_embeddings_and_normalisers_never_change():

@@ -1,6 +1,7 @@
 """The target network, its heads and the hypernetworks that generate it."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from hypercrl.dynamics.fit import OuterSum, add_gradients, clip_by_norm, densify
 from hypercrl.dynamics.heads import GaussianHead, PointHead, get_head
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.mlp import Layout, apply_mlp
@@ -126,3 +128,16 @@ def test_unknown_choices_say_what_is_known():
         Hypernet(activation="swish")
     with pytest.raises(UserError, match="hyperfan"):
         Hypernet(initialisation="zeros")
+
+
+@pytest.mark.parametrize("max_norm", [1.0, 1e6])
+def test_a_factored_gradient_is_clipped_like_the_matrix_it_stands_for(max_norm):
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731
+    one, other, bias = OuterSum(draw(3, 4), draw(3, 50)), OuterSum(draw(2, 4), draw(2, 50)), draw(9)
+    dense = {"matrix": one.dense() + other.dense(), "bias": bias}
+    factored = add_gradients({"matrix": one, "bias": bias}, {"matrix": other, "bias": 0 * bias})
+    clipped = clip_by_norm(factored, max_norm)
+    assert isinstance(clipped["matrix"], OuterSum)
+    compare = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+    jax.tree.map(compare, densify(clipped), clip_by_norm(dense, max_norm))

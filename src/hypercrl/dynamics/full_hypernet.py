@@ -1,11 +1,13 @@
 """The paper's hypernetwork: one MLP whose last layer is as wide as the target has weights."""
 
+import functools
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hypercrl.dynamics.fit import OuterSum
 from hypercrl.dynamics.hypernet import (
     NUM_PROBE_EMBEDDINGS,
     Generator,
@@ -39,6 +41,20 @@ class FullHypernet(Generator):
     def generate(self, params, embeddings):
         hidden = apply_hidden(self.config.activation, params["hidden"], embeddings)
         return wide_product(hidden, params["output"]["matrix"]) + params["output"]["bias"]
+
+    def pull_back(self, params, embeddings):
+        """As derived, but with the large gradient factored."""
+        activate = functools.partial(apply_hidden, self.config.activation)
+        hidden, to_layers = jax.vjp(activate, params["hidden"], embeddings)
+        output = params["output"]
+        product, to_hidden = jax.vjp(lambda rows: wide_product(rows, output["matrix"]), hidden)
+
+        def pull(gradient):
+            layers, embedding_gradient = to_layers(*to_hidden(gradient))
+            output = {"matrix": OuterSum(hidden, gradient), "bias": gradient.sum(0)}
+            return {"hidden": layers, "output": output}, embedding_gradient
+
+        return product + output["bias"], pull
 
     def _xavier(self, key):
         """Drawn per target tensor: flat, the long vector would make every weight tiny."""

@@ -20,6 +20,8 @@ from hypercrl.types import Settings
 ACTIVATIONS = {"elu": jax.nn.elu, "relu": jax.nn.relu, "tanh": jnp.tanh}
 INITIALISATIONS = ("xavier", "hyperfan")
 
+VECTOR = 8  # 32-bit numbers
+
 # Hidden activations for hyperfan are measured on this many standard-normal embeddings.
 NUM_PROBE_EMBEDDINGS = 256
 
@@ -87,6 +89,10 @@ class Generator(abc.ABC):
     def generate(self, params: Any, embeddings: Float[Array, "T E"]) -> Float[Array, "T W"]:
         """The weights of every task, one row each."""
 
+    def pull_back(self, params: Any, embeddings: Float[Array, "T E"]) -> tuple[Any, Any]:
+        """The weights, and what turns a gradient in them into those in Θ and the embeddings."""
+        return jax.vjp(self.generate, params, embeddings)
+
 
 def init_hidden(sizes: tuple[int, ...], *, key: PRNGKeyArray) -> list[dict[str, Array]]:
     """Xavier-uniform hidden layers with zero biases."""
@@ -109,7 +115,8 @@ def wide_product(hidden: Float[Array, "N n"], matrix: Float[Array, "n W"]) -> Fl
 
     Its gradient in `hidden` contracts over the long axis. Asking for it as `matrix @ gᵀ` lets
     XLA stream the matrix as it lies in memory; the usual order is several times slower, and
-    the barrier keeps the compiler from going back to it.
+    the barrier keeps the compiler from going back to it. Rows that fill the processor's vectors
+    are quicker than fewer.
     """
     return hidden @ matrix
 
@@ -120,8 +127,10 @@ def _wide_forward(hidden, matrix):
 
 def _wide_backward(saved, gradient):
     hidden, matrix = saved
-    by_column = jax.lax.optimization_barrier(matrix @ gradient.T)
-    return by_column.T, hidden.T @ gradient
+    rows = len(gradient)
+    padded = jnp.pad(gradient, ((0, -rows % VECTOR), (0, 0)))
+    by_column = jax.lax.optimization_barrier(matrix @ padded.T)
+    return by_column.T[:rows], hidden.T @ gradient
 
 
 wide_product.defvjp(_wide_forward, _wide_backward)

@@ -19,9 +19,9 @@ from jaxtyping import Array, Float, Int
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.fit import clip_by_norm, run_updates
+from hypercrl.dynamics.fit import add_gradients, clip_by_norm, densify, run_updates
 from hypercrl.dynamics.heads import get_head
-from hypercrl.dynamics.hypernet import Hypernet
+from hypercrl.dynamics.hypernet import Generator, Hypernet
 from hypercrl.dynamics.model import Network, dynamics_loss, prepare
 from hypercrl.errors import UserError
 from hypercrl.registry import learners
@@ -140,45 +140,31 @@ class HyperCRL(Learner):
     def _embedding_adam(self):
         return optax.adam(self.embedding_learning_rate)
 
-    def loss(self, params, embeddings, task, inputs, targets, spec):
-        """L_dyn of the current task on one batch."""
-        layout = self.network.layout(spec)
-        generate = self.hypernet.generator(layout).generate
-        weights = generate(params["hypernet"], embeddings[task][None])[0]
-        return dynamics_loss(self.network, layout, weights, params["head"], inputs, targets)
+    def generator(self, spec: Spec) -> Generator:
+        return self.hypernet.generator(self.network.layout(spec))
 
-    def regulariser(self, params, embeddings, anchors, task, spec):
+    def loss(self, weights, head, inputs, targets, spec):
+        """L_dyn on one batch, of a network with these weights."""
+        layout = self.network.layout(spec)
+        return dynamics_loss(self.network, layout, weights, head, inputs, targets)
+
+    def regulariser(self, weights, anchors, task):
         """L_reg, times the batch size because L_dyn is summed over the batch."""
-        generate = self.hypernet.generator(self.network.layout(spec)).generate
-        return self._distance(generate(params["hypernet"], embeddings), anchors, task)
-
-    def joint_loss(self, params, embeddings, anchors, task, inputs, targets, spec):
-        """L_dyn + L_reg from one pass over Θ."""
-        layout = self.network.layout(spec)
-        weights = self.hypernet.generator(layout).generate(params["hypernet"], embeddings)
-        fit = dynamics_loss(self.network, layout, weights[task], params["head"], inputs, targets)
-        penalty = self._distance(weights, anchors, task)
-        return fit + penalty, (fit, penalty)
-
-    def _distance(self, weights, anchors, task):
         is_old = (jnp.arange(len(weights)) < task)[:, None]
-        squared = jnp.where(is_old, (weights - anchors) ** 2, 0.0).sum()
-        return self.batch_size * self.beta / jnp.maximum(task, 1) * squared
+        moved = jnp.where(is_old, weights - anchors, 0.0)
+        return self.batch_size * self.beta / jnp.maximum(task, 1) * jnp.vdot(moved, moved)
 
 
 @eqx.filter_jit
 def _anchors(learner: HyperCRL, state: HyperState, task):
     """Outputs of the current hypernetwork for all tasks before `task`."""
-    layout = learner.network.layout(state.spec)
-    generate = learner.hypernet.generator(layout).generate
-    outputs = generate(state.params["hypernet"], state.embeddings)
+    outputs = learner.generator(state.spec).generate(state.params["hypernet"], state.embeddings)
     return jnp.where((jnp.arange(len(outputs)) < task)[:, None], outputs, 0.0)
 
 
 @eqx.filter_jit
 def _model(learner: HyperCRL, state: HyperState, task):
-    layout = learner.network.layout(state.spec)
-    generate = learner.hypernet.generator(layout).generate
+    generate = learner.generator(state.spec).generate
     weights = generate(state.params["hypernet"], state.embeddings[task][None])[0]
     return learner.network.model(state.spec, weights, state.normalizers.select(task))
 
@@ -194,12 +180,10 @@ def _session(learner: HyperCRL, state: HyperState, data, num_updates, key):
         params, embeddings, optimizer, embedding_optimizer = carry
         rows = sample_rows(key, data.count, learner.batch_size)
         batch = (inputs[rows], targets[rows])
-        gradients, (fit, penalty) = _gradients(learner, state, carry, batch)
-        gradients = clip_by_norm(gradients, learner.max_gradient_norm)
-        updates, optimizer = learner._adam.update(gradients[0], optimizer)
-        shift, embedding_optimizer = learner._embedding_adam.update(
-            gradients[1][task], embedding_optimizer
-        )
+        gradients, (fit, penalty) = gradients_of_losses(learner, state, carry, batch)
+        gradient, slope = densify(clip_by_norm(gradients, learner.max_gradient_norm))
+        updates, optimizer = learner._adam.update(gradient, optimizer)
+        shift, embedding_optimizer = learner._embedding_adam.update(slope, embedding_optimizer)
         params = optax.apply_updates(params, updates)
         embeddings = embeddings.at[task].add(shift)
         info = {"loss": fit / learner.batch_size, "regulariser": penalty / learner.batch_size}
@@ -222,26 +206,33 @@ def _session(learner: HyperCRL, state: HyperState, data, num_updates, key):
     return new, info
 
 
-def _gradients(learner: HyperCRL, state: HyperState, carry, batch):
-    """Gradients of L_t in Θ and of L_dyn in e_t (rows of older embeddings are not used)."""
+def gradients_of_losses(learner: HyperCRL, state: HyperState, carry, batch):
+    """Gradients of L_t in Θ and of L_dyn in e_t, and the two parts of L_t."""
     params, embeddings, optimizer, _ = carry
-    if not learner.lookahead:
-        gradient = jax.grad(learner.joint_loss, argnums=(0, 1), has_aux=True)
-        return gradient(params, embeddings, state.anchors, state.task, *batch, state.spec)
+    task, generator = state.task, learner.generator(state.spec)
+    fit_and_slopes = jax.value_and_grad(learner.loss, argnums=(0, 1))
+    penalty_and_slope = jax.value_and_grad(learner.regulariser)
 
-    value_and_gradient = jax.value_and_grad(learner.loss, argnums=(0, 1))
-    fit, (gradient, embedding_gradient) = value_and_gradient(
-        params, embeddings, state.task, *batch, state.spec
-    )
+    if not learner.lookahead:  # one pass over Θ serves both
+        weights, pull = generator.pull_back(params["hypernet"], embeddings)
+        fit, (slope, head) = fit_and_slopes(weights[task], params["head"], *batch, state.spec)
+        penalty, slopes = penalty_and_slope(weights, state.anchors, task)
+        gradient, embedding_gradients = pull(slopes.at[task].add(slope))
+        gradient = {"hypernet": gradient, "head": head}
+        return (gradient, embedding_gradients[task]), (fit, penalty)
+
+    weights, pull = generator.pull_back(params["hypernet"], embeddings[task][None])
+    fit, (slope, head) = fit_and_slopes(weights[0], params["head"], *batch, state.spec)
+    gradient, embedding_gradient = pull(slope[None])
+    gradient = {"hypernet": gradient, "head": head}
     ahead = lookahead_point(learner, params, gradient, optimizer)
-    penalty, slope = jax.value_and_grad(learner.regulariser)(
-        ahead, embeddings, state.anchors, state.task, state.spec
-    )
-    total = jax.tree.map(jnp.add, gradient, slope)
-    return (total, embedding_gradient), (fit, penalty)
+    weights, pull = generator.pull_back(ahead["hypernet"], embeddings)
+    penalty, slopes = penalty_and_slope(weights, state.anchors, task)
+    gradient |= {"hypernet": add_gradients(gradient["hypernet"], pull(slopes)[0])}
+    return (gradient, embedding_gradient[0]), (fit, penalty)
 
 
 def lookahead_point(learner: HyperCRL, params, gradient, optimizer):
     """Θ + ΔΘ, with ΔΘ Adam's step on L_dyn alone; no gradient flows through the step."""
-    step, _ = learner._adam.update(gradient, optimizer)
-    return jax.lax.stop_gradient(optax.apply_updates(params, step))
+    step, _ = learner._adam.update(densify(gradient), optimizer)
+    return optax.apply_updates(params, step)
