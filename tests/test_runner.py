@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import tiny
+from hypercrl.analysis import video
 from hypercrl.analysis.records import read_run
+from hypercrl.controller import load
 from hypercrl.data.buffer import Buffer
 from hypercrl.experiment.display import Silent
 from hypercrl.registry import learners, suites
@@ -239,3 +241,31 @@ def test_interrupted_run_counts_its_seconds_together(tmp_path, when):
     times = read_run(tmp_path).task_times
     assert [time.task for time in times] == [0, 1]
     assert np.isfinite([time.seconds for time in times]).all()
+
+
+def test_whoever_films_sees_each_task_just_learnt(tmp_path):
+    """Also after an interruption: the checkpoint at that moment says what has been learnt."""
+    seen = []
+
+    def film(task):
+        seen.append((task, load(tmp_path).num_learnt))
+        if len(seen) == 1:
+            raise Interrupted
+
+    config = tiny.configure()
+    with pytest.raises(Interrupted):
+        run(config, tmp_path, Silent(), after_task=film)
+    run(config, tmp_path, Silent(), after_task=film)
+    assert seen == [(0, 1), (0, 1), (1, 2)]
+
+
+def test_videos_are_taken_at_the_moments_that_a_report_compares(tmp_path, monkeypatch):
+    taken = []
+    monkeypatch.setattr(video, "record_run", lambda run, task, path: taken.append(path.name))
+    filming = video.Filming(tmp_path, num_tasks=2)
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "task-0-after-1.mp4").touch()  # filmed before
+    filming(0)
+    filming(1)
+    assert taken == ["task-0-after-0.mp4", "task-1-after-1.mp4"]
+    assert not filming.problem

@@ -10,7 +10,7 @@ from hypercrl.errors import UserError
 from hypercrl.experiment.config import RunConfig, resolve
 from hypercrl.experiment.display import Display, Silent
 from hypercrl.experiment.episode import check_reward
-from hypercrl.experiment.runner import CHECKPOINT_SECONDS, Runner
+from hypercrl.experiment.runner import CHECKPOINT_SECONDS, AfterTask, Runner
 from hypercrl.experiment.store import Store
 
 
@@ -55,14 +55,24 @@ def run(
     fresh: bool = False,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     wandb: bool = False,
+    after_task: AfterTask | None = None,
 ) -> None:
-    """Carry out, or continue, one run in its folder."""
+    """Carry out, or continue, one run in its folder.
+
+    `after_task(t)` is called when task t has been learnt and the checkpoint says so.
+    """
     with contextlib.closing(display):
         _check(config, checkpoint_seconds)  # before anything is deleted
         with contextlib.closing(Store(folder, config, fresh=fresh, wandb=wandb)) as store:
             if store.replaced:
                 display.say(f"starting over: the run that was in {folder} has been deleted")
-            Runner(config, store, display, checkpoint_seconds=checkpoint_seconds).run()
+            Runner(
+                config,
+                store,
+                display,
+                checkpoint_seconds=checkpoint_seconds,
+                after_task=after_task,
+            ).run()
 
 
 def default_folder(config: RunConfig) -> Path:

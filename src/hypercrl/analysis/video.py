@@ -1,5 +1,6 @@
 """Videos of a controller at work, or of a suite under random actions."""
 
+import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,35 @@ from hypercrl.experiment import streams
 from hypercrl.types import Spec, Suite
 
 FRAMES_AHEAD = 10  # still frames at the end, so that the last pose can be seen
+
+
+class Filming:
+    """Videos of a run while it goes on: each task when just learnt, and all of them at the end.
+
+    A machine that cannot draw keeps its results: what went wrong is only remembered.
+    """
+
+    def __init__(self, run: Path, num_tasks: int):
+        self._run, self._num_tasks = run, num_tasks
+        self.problem = ""
+
+    def __call__(self, after: int) -> None:
+        """Film what is due when task `after` has been learnt, unless it was filmed before."""
+        is_last = after == self._num_tasks - 1
+        try:
+            for task in range(self._num_tasks) if is_last else [after]:
+                path = self._run / video_name(task, after)
+                if not path.exists():
+                    record_run(self._run, task, path)
+        except Exception as error:
+            traceback.print_exc()
+            first = next(iter(str(error).splitlines()), type(error).__name__)
+            self.problem = f"No video could be made: {first}"
+
+
+def video_name(task: int, after: int) -> str:
+    """Where the video of a task is, filmed when task `after` had been learnt, in a run's folder."""
+    return f"videos/task-{task}-after-{after}.mp4"
 
 
 def record_run(run: Path, task: int, path: Path, *, seed: int = 0) -> float:

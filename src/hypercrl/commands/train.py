@@ -65,6 +65,7 @@ def _choose(args: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def _train(config: "RunConfig", args: list[str]) -> None:
     from rich.console import Console
 
+    from hypercrl.analysis.video import Filming
     from hypercrl.experiment.config import Schedule
     from hypercrl.experiment.display import for_console
     from hypercrl.experiment.runner import CHECKPOINT_SECONDS
@@ -82,6 +83,8 @@ def _train(config: "RunConfig", args: list[str]) -> None:
         """Delete what the folder holds of the run and start over."""
         checkpoint_seconds: float = CHECKPOINT_SECONDS
         """Time between two checkpoints; 0 takes one after every step."""
+        videos: bool = False
+        """Film each task when it has just been learnt, and all of them at the end."""
         wandb: bool = False
         """Show the run in Weights & Biases too; needs `pip install hypercrl[wandb]`."""
         schedule: Annotated[Schedule, tyro.conf.arg(name="")] = config.schedule
@@ -98,6 +101,7 @@ def _train(config: "RunConfig", args: list[str]) -> None:
     )
     folder = options.out or default_folder(config)
     console = Console()
+    filming = Filming(folder, config.num_tasks) if options.videos else None
     run_training(
         config,
         folder,
@@ -105,5 +109,8 @@ def _train(config: "RunConfig", args: list[str]) -> None:
         fresh=options.fresh,
         checkpoint_seconds=options.checkpoint_seconds,
         wandb=options.wandb,
+        after_task=filming,
     )
+    if filming is not None and filming.problem:
+        console.print(filming.problem, highlight=False, soft_wrap=True)
     console.print(f"The run is in {folder}.", highlight=False, soft_wrap=True)

@@ -16,7 +16,7 @@ depends on is in its checkpoints, so that a run may be interrupted anywhere and 
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,6 +35,7 @@ from hypercrl.experiment.testing import Tester
 from hypercrl.types import Model
 
 CHECKPOINT_SECONDS = 20.0  # about as much work as a crash may cost
+AfterTask = Callable[[int], None]
 SAVING_SHARE = 0.05  # of the time at most; checkpoints of big networks are then taken less often
 
 
@@ -48,6 +49,7 @@ class Runner:
         display: Display,
         *,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        after_task: AfterTask | None = None,
     ):
         self.config, self.schedule, self.learner = config, config.schedule, config.learner
         self.store, self.display = store, display
@@ -65,6 +67,7 @@ class Runner:
         self.model: Model | None = None  # of the task under way
         self._stopwatch = Stopwatch()
         self._checkpoint_seconds = checkpoint_seconds
+        self._after_task = after_task
         self._saved_at, self._save_seconds = time.monotonic(), 0.0
 
     def run(self) -> None:
@@ -73,6 +76,7 @@ class Runner:
             self.restore()
             while self.at.task < self.config.num_tasks:
                 if self.at.sessions == 0:
+                    self.show_last_task()
                     self.begin_task()
                 while self.at.step < self.schedule.steps_per_task:
                     self.act()
@@ -81,6 +85,7 @@ class Runner:
                         self.test_during_task()
                     self.save()
                 self.finish_task()
+            self.show_last_task()
         finally:
             self._leave_environment()
         self.display.finish()
@@ -158,6 +163,11 @@ class Runner:
         if self.at.task == self.config.num_tasks:
             self.recorder.end()
         self.save(force=True)
+
+    def show_last_task(self) -> None:
+        """Let whoever asked look at the task just finished; its checkpoint has been written."""
+        if self._after_task is not None and self.at.task > 0:
+            self._after_task(self.at.task - 1)
 
     def consolidate(self) -> None:
         """Let the learner settle what it has learnt, and leave the task's data behind."""

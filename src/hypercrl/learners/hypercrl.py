@@ -235,4 +235,4 @@ def gradients_of_losses(learner: HyperCRL, state: HyperState, carry, batch):
 def lookahead_point(learner: HyperCRL, params, gradient, optimizer):
     """Θ + ΔΘ, with ΔΘ Adam's step on L_dyn alone; no gradient flows through the step."""
     step, _ = learner._adam.update(densify(gradient), optimizer)
-    return optax.apply_updates(params, step)
+    return jax.tree.map(jnp.add, params, step)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from hypercrl.analysis.video import video_name
 from hypercrl.errors import UserError
 from hypercrl.experiment.store import read_config
 from hypercrl.sweep.job import Job, Outcome
@@ -20,7 +21,6 @@ from hypercrl.sweep.manifest import failure_since, now, write_manifest
 from hypercrl.sweep.plan import PlannedRun
 from hypercrl.sweep.status import ACTIVE, RunStatus
 from hypercrl.sweep.table import SweepDisplay
-from hypercrl.sweep.worker import video_name
 
 REFRESH_SECONDS = 1.0
 
@@ -151,8 +151,8 @@ class Session:
             self._display.tell(f"{status.name}: {outcome.note}")
 
     def _has_work(self, status: RunStatus) -> bool:
-        tasks = range(status.config["num_tasks"])
-        videos = [status.folder / video_name(task, len(tasks)) for task in tasks]
+        last = status.config["num_tasks"] - 1
+        videos = [status.folder / video_name(task, last) for task in range(last + 1)]
         missing = self._shared.videos and not all(video.exists() for video in videos)
         return missing or not status.is_finished
 

@@ -64,6 +64,7 @@ def _work(task: dict[str, Any], folder: Path) -> str:
     """Carry out what is left of the run; returns what went wrong besides, if anything."""
     from rich.console import Console
 
+    from hypercrl.analysis.video import Filming
     from hypercrl.experiment.config import RunConfig
     from hypercrl.experiment.display import PlainLines
     from hypercrl.experiment.progress import read_progress
@@ -72,33 +73,15 @@ def _work(task: dict[str, Any], folder: Path) -> str:
     for plugin in task["plugins"]:
         load_plugin(plugin)
     config = RunConfig.from_json(task["config"])
+    filming = Filming(folder, config.num_tasks) if task["videos"] else None
     if not ((folder / "config.json").exists() and read_progress(folder).finished):
         console = Console(file=sys.stderr, width=200)
         pace = task["checkpoint_seconds"]
         settings = {} if pace is None else {"checkpoint_seconds": pace}
-        run(config, folder, PlainLines(config, console), **settings)
-    return _record_videos(folder, config.num_tasks) if task["videos"] else ""
-
-
-def _record_videos(folder: Path, num_tasks: int) -> str:
-    """A video of every task at the end; a machine that cannot draw keeps its results."""
-    try:
-        from hypercrl.analysis.video import record_run
-
-        for task in range(num_tasks):
-            path = folder / video_name(task, num_tasks)
-            if not path.exists():
-                record_run(folder, task, path)
-    except Exception as error:
-        traceback.print_exc()
-        first = next(iter(str(error).splitlines()), type(error).__name__)
-        return f"No video could be made: {first}"
-    return ""
-
-
-def video_name(task: int, num_tasks: int) -> str:
-    """Where the video of a task at the end of a run is, within the run's folder."""
-    return f"videos/task-{task}-after-{num_tasks - 1}.mp4"
+        run(config, folder, PlainLines(config, console), after_task=filming, **settings)
+    elif filming is not None:
+        filming(config.num_tasks - 1)
+    return filming.problem if filming is not None else ""
 
 
 def _is_free(folder: Path) -> bool:
