@@ -13,7 +13,10 @@ from hypercrl.dynamics.fit import OuterSum, add_gradients, clip_by_norm, densify
 from hypercrl.dynamics.heads import GaussianHead, PointHead, get_head
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.mlp import Layout, apply_mlp
+from hypercrl.dynamics.model import Network
 from hypercrl.errors import UserError
+from hypercrl.registry import learners
+from problems import linear_data, make_spec
 
 LAYOUT = Layout((3, 5, 4, 2))
 FULL = Hypernet(hidden=(7, 6), embedding_dim=4)
@@ -116,6 +119,21 @@ def test_log_variance_stays_within_its_bounds():
         assert -4.0 <= float(head.log_variance(params, jnp.array([0.0, value]))[0]) <= 1.01
 
 
+@pytest.mark.parametrize("method", ["hypercrl", "finetune", "pnn"])
+def test_the_activation_is_the_same_in_training_and_in_the_model(method):
+    """A smooth network reaches a smooth function; planning with another one would not."""
+    learner = dataclasses.replace(
+        learners.get(method)(), network=Network((16,), "swish", scale_targets=True)
+    )
+    spec, key = make_spec(), jax.random.key(0)
+    data = linear_data(spec, 1)
+    state = learner.start_task(learner.init(spec, 1, key=key), 0, key=key)
+    state, _ = learner.update(state, data, None, num_updates=1000, key=key)
+    scale = jnp.std(data.next_states - data.states, axis=0)
+    errors = jax.vmap(learner.predict(state, 0))(data.states, data.actions) - data.next_states
+    assert float(jnp.mean((errors / scale) ** 2)) < 0.01
+
+
 def test_point_loss_is_the_mean_squared_error():
     loss = PointHead().loss({}, jnp.array([1.0, 2.0]), jnp.array([0.0, 4.0]))
     assert float(loss) == pytest.approx((1 + 4) / 2)
@@ -124,8 +142,10 @@ def test_point_loss_is_the_mean_squared_error():
 def test_unknown_choices_say_what_is_known():
     with pytest.raises(UserError, match="point, gaussian"):
         get_head("quantile")
-    with pytest.raises(UserError, match="elu, relu"):
-        Hypernet(activation="swish")
+    with pytest.raises(UserError, match="relu, elu, tanh, swish"):
+        Hypernet(activation="step")
+    with pytest.raises(UserError, match="relu, elu, tanh, swish"):
+        Network(activation="step")
     with pytest.raises(UserError, match="hyperfan"):
         Hypernet(initialisation="zeros")
 

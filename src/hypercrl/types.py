@@ -78,6 +78,7 @@ class Settings:
     batch_size: int = 100
     # Target network
     hidden: tuple[int, ...] = (200, 200)
+    activation: str = "relu"
     head: str = "point"
     scale_targets: bool = False
     baseline_learning_rate: float = 1e-3

@@ -13,11 +13,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from hypercrl.dynamics.mlp import Layout, xavier_uniform
+from hypercrl.dynamics.mlp import ACTIVATIONS, Layout, xavier_uniform
 from hypercrl.errors import UserError
 from hypercrl.types import Settings
 
-ACTIVATIONS = {"elu": jax.nn.elu, "relu": jax.nn.relu, "tanh": jnp.tanh}
 INITIALISATIONS = ("xavier", "hyperfan")
 
 VECTOR = 8  # 32-bit numbers
@@ -33,7 +32,7 @@ class Hypernet:
     hidden: tuple[int, ...] = (50, 50)
     """Hidden layers' sizes."""
     activation: str = "elu"
-    """`elu`, `relu` or `tanh`."""
+    """`elu`, `relu`, `tanh` or `swish`."""
     embedding_dim: int = 10
     """Length of a task embedding."""
     chunk_size: int = 0

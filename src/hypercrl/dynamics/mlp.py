@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+ACTIVATIONS = {"relu": jax.nn.relu, "elu": jax.nn.elu, "tanh": jnp.tanh, "swish": jax.nn.swish}
+
 Layers = tuple[tuple[Float[Array, "inputs outputs"], Float[Array, "outputs"]], ...]
 
 
@@ -64,10 +66,12 @@ class Layout:
         return np.concatenate(parts)
 
 
-def apply_mlp(layers: Layers, x: Float[Array, "*N inputs"]) -> Float[Array, "*N outputs"]:
-    """ReLU between layers, none after the last."""
+def apply_mlp(
+    layers: Layers, x: Float[Array, "*N inputs"], activation: str = "relu"
+) -> Float[Array, "*N outputs"]:
+    """The activation between layers, none after the last."""
     for matrix, bias in layers[:-1]:
-        x = jax.nn.relu(x @ matrix + bias)
+        x = ACTIVATIONS[activation](x @ matrix + bias)
     matrix, bias = layers[-1]
     return x @ matrix + bias
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from hypercrl.data.normalizer import Normalizer, raw_inputs, raw_targets
 from hypercrl.dynamics.heads import HeadParams, get_head
-from hypercrl.dynamics.mlp import Layers, Layout, apply_mlp
+from hypercrl.dynamics.mlp import ACTIVATIONS, Layers, Layout, apply_mlp
 from hypercrl.errors import UserError
 from hypercrl.types import Settings, Spec
 
@@ -24,6 +24,8 @@ class Network:
 
     hidden: tuple[int, ...] = (200, 200)
     """Hidden layers' sizes."""
+    activation: str = "relu"
+    """Between its layers: `relu` (the paper's), `elu`, `tanh` or `swish`."""
     head: str = "point"
     """`point` or `gaussian`."""
     scale_targets: bool = False
@@ -32,10 +34,15 @@ class Network:
     def __post_init__(self):
         if any(size < 1 for size in self.hidden):
             raise UserError(f"A hidden layer needs at least 1 unit; they have {self.hidden}.")
+        if self.activation not in ACTIVATIONS:
+            raise UserError(
+                f"The network's activation '{self.activation}' is unknown; choose one of: "
+                f"{', '.join(ACTIVATIONS)}."
+            )
 
     @classmethod
     def configure(cls, settings: Settings) -> "Network":
-        return cls(settings.hidden, settings.head, settings.scale_targets)
+        return cls(settings.hidden, settings.activation, settings.head, settings.scale_targets)
 
     def layout(self, spec: Spec) -> Layout:
         num_inputs = spec.encoding.num_features + spec.action_dim
@@ -43,8 +50,11 @@ class Network:
         return Layout((num_inputs, *self.hidden, num_raw))
 
     def model(self, spec: Spec, weights, normalizer: Normalizer) -> "DynamicsModel":
-        layers = self.layout(spec).unflatten(weights)
-        return DynamicsModel(layers, normalizer, spec, self.head)
+        return DynamicsModel(self.layout(spec).unflatten(weights), normalizer, spec, self)
+
+    def apply(self, layers: Layers, inputs: Float[Array, "*N inputs"]) -> Float[Array, "*N raw"]:
+        """The raw outputs, which the head interprets."""
+        return apply_mlp(layers, inputs, self.activation)
 
 
 class DynamicsModel(eqx.Module):
@@ -53,13 +63,13 @@ class DynamicsModel(eqx.Module):
     layers: Layers
     normalizer: Normalizer
     spec: Spec = eqx.field(static=True)
-    head: str = eqx.field(static=True)
+    network: Network = eqx.field(static=True)
 
     def __call__(self, state: Float[Array, "S"], action: Float[Array, "A"]) -> Float[Array, "S"]:
         encoding = self.spec.encoding
         inputs = jnp.concatenate([encoding.features(state), action])
         inputs = (inputs - self.normalizer.input_mean) / self.normalizer.input_std
-        mean = get_head(self.head).mean(apply_mlp(self.layers, inputs))
+        mean = get_head(self.network.head).mean(self.network.apply(self.layers, inputs))
         return encoding.advance(state, mean * self.normalizer.output_scale)
 
 
@@ -86,6 +96,6 @@ def dynamics_loss(
 ) -> Float[Array, ""]:
     """L_dyn: summed over the batch, divided by the number of outputs (the authors' scale)."""
     head = get_head(network.head)
-    raw = apply_mlp(layout.unflatten(weights), inputs)
+    raw = network.apply(layout.unflatten(weights), inputs)
     losses = jax.vmap(head.loss, in_axes=(None, 0, 0))(head_params, raw, targets)
     return losses.sum() + head.penalty(head_params)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from hypercrl.dynamics.mlp import Layout, xavier_uniform
+from hypercrl.dynamics.mlp import ACTIVATIONS, Layout, xavier_uniform
 
 Activations = tuple[Float[Array, "N T*hidden"], ...]
 
@@ -35,6 +35,7 @@ class Progressive:
     layout: Layout
     num_columns: int
     adapter: int
+    activation: str = "relu"
 
     def init(self, *, key: PRNGKeyArray) -> Column:
         """One column. U starts at zero, so that a new column starts as a network of its own."""
@@ -53,12 +54,12 @@ class Progressive:
         self, column: Column, earlier: Activations, x: Float[Array, "N inputs"]
     ) -> tuple[Float[Array, "N raw"], tuple[Float[Array, "N hidden"], ...]]:
         """Outputs and hidden activations of one column."""
-        hidden = []
+        activate, hidden = ACTIVATIONS[self.activation], []
         for i, (matrix, bias) in enumerate(self.layout.unflatten(column.weights)):
             y = x @ matrix + bias
             if i > 0:
-                y += jax.nn.relu(earlier[i - 1] @ column.down[i - 1]) @ column.up[i - 1]
-            x = jax.nn.relu(y)
+                y += activate(earlier[i - 1] @ column.down[i - 1]) @ column.up[i - 1]
+            x = activate(y)
             hidden.append(x)
         return y, tuple(hidden[:-1])
 

@@ -22,7 +22,7 @@ from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
 from hypercrl.dynamics.fit import clip_by_norm, run_updates
 from hypercrl.dynamics.heads import get_head
-from hypercrl.dynamics.mlp import Layers, Layout, apply_mlp
+from hypercrl.dynamics.mlp import Layers, Layout
 from hypercrl.dynamics.model import DynamicsModel, Network, prepare
 from hypercrl.errors import UserError
 from hypercrl.types import Learner, Memory, Model, Settings, Spec, Transitions
@@ -123,11 +123,11 @@ class BaselineLearner(Learner):
         self, own: Params, frozen: Any, inputs: Float[Array, "B inputs"], spec: Spec
     ) -> Float[Array, "B raw"]:
         """The raw outputs of one task's network."""
-        return apply_mlp(self.layers(own, spec), inputs)
+        return self.network.apply(self.layers(own, spec), inputs)
 
     def model(self, own: Params, frozen: Any, normalizer: Normalizer, spec: Spec) -> Model:
         """The same network as a step function for the planner."""
-        return DynamicsModel(self.layers(own, spec), normalizer, spec, self.network.head)
+        return DynamicsModel(self.layers(own, spec), normalizer, spec, self.network)
 
     # What a method adds
 

@@ -43,7 +43,7 @@ class PNN(BaselineLearner):
             raise UserError(f"PNN needs an adapter of at least 1 and not {self.adapter}.")
 
     def init_params(self, spec, num_tasks, *, key):
-        network = Progressive(self.network.layout(spec), num_tasks, self.adapter)
+        network = self._columns(spec, num_tasks)
         columns = jax.vmap(lambda k: network.init(key=k))(jax.random.split(key, num_tasks))
         return Params((), {"column": columns, "bounds": self.init_bounds(spec, num_tasks)})
 
@@ -60,8 +60,11 @@ class PNN(BaselineLearner):
         )
 
     def _network(self, frozen: Frozen, spec: Spec) -> Progressive:
-        num_columns = len(frozen.columns.weights)
-        return Progressive(self.network.layout(spec), num_columns, self.adapter)
+        return self._columns(spec, len(frozen.columns.weights))
+
+    def _columns(self, spec: Spec, num_columns: int) -> Progressive:
+        layout, activation = self.network.layout(spec), self.network.activation
+        return Progressive(layout, num_columns, self.adapter, activation)
 
 
 def _forward(network: Progressive, column: Column, frozen: Frozen, inputs):
