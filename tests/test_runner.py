@@ -269,3 +269,14 @@ def test_videos_are_taken_at_the_moments_that_a_report_compares(tmp_path, monkey
     filming(1)
     assert taken == ["task-0-after-0.mp4", "task-1-after-1.mp4"]
     assert not filming.problem
+
+
+def test_training_episodes_can_be_cut_short(tmp_path):
+    """More starts in the same number of steps; tests are as long as ever."""
+    config = tiny.configure()
+    config = replace(config, schedule=replace(config.schedule, episode_steps=2))
+    run(config, tmp_path, Silent())
+    lines = tiny.read_metrics(tmp_path)
+    ends = [line["step"] for line in lines if line["kind"] == "episode" and line["task"] == 0]
+    assert set(np.diff(ends[1:])) <= {1, 2}  # 1 where the point left its line
+    assert 2 in np.diff(ends[1:])

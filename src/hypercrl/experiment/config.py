@@ -28,6 +28,8 @@ class Schedule:
     """Gradient steps in a session [S]."""
     exploration_beta: float = 0.0
     """Power-law exponent of the random actions over time; 0 is white noise (the paper's)."""
+    episode_steps: int = 0
+    """Cut training episodes short after so many control steps; 0 lets them end like tests."""
     continuing: bool = False
     """Never reset the environment within a task once planning has started."""
     eval_episodes: int = 10
@@ -44,7 +46,7 @@ class Schedule:
         for name in positive:
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        for name in ("random_episodes", "updates", "eval_every"):
+        for name in ("random_episodes", "updates", "episode_steps", "eval_every"):
             if getattr(self, name) < 0:
                 raise UserError(f"{name} cannot be negative ({getattr(self, name)}).")
         if self.steps_per_task % self.update_every:
@@ -63,6 +65,7 @@ class Schedule:
         return cls(
             random_episodes=settings.random_episodes,
             exploration_beta=settings.exploration_beta,
+            episode_steps=settings.episode_steps,
             steps_per_task=settings.steps_per_task,
             update_every=settings.update_every,
             updates=settings.updates,

@@ -53,6 +53,7 @@ class Actor:
         *,
         seed: int,
         purpose: tuple[str, *tuple[int, ...]],
+        episode_length: int | None = None,
         continuing: bool = False,
         exploration_beta: float = 0.0,
         render_mode: str | None = None,
@@ -61,6 +62,7 @@ class Actor:
         self.task = task
         self.spec = spec
         self.planner = planner
+        self.episode_length = episode_length or spec.episode_length
         self.continuing = continuing  # go on without a reset where an episode's time is over
         self.exploration_beta = exploration_beta
         self.episode = 0  # episodes started
@@ -107,7 +109,7 @@ class Actor:
     @property
     def can_save(self) -> bool:
         """Whether `get_state` would tell everything, now."""
-        return self.at_boundary or _tells_its_state(self.env, self.spec.episode_length)
+        return self.at_boundary or _tells_its_state(self.env, self.episode_length)
 
     def get_state(self) -> dict[str, Any]:
         """What a checkpoint needs; between episodes that is next to nothing."""
@@ -142,10 +144,10 @@ class Actor:
     def _exploration_noise(self) -> np.ndarray:
         """This step's part of the episode's noise, which is drawn in one go."""
         rng = streams.generator(self._seed, f"{self._name}:explore", *self._scope, self.episode)
-        white = rng.standard_normal((self.spec.episode_length, self.spec.action_dim))
+        white = rng.standard_normal((self.episode_length, self.spec.action_dim))
         if self.exploration_beta == 0:
             return white[self.episode_step]
-        basis = _exploration_basis(self.spec.episode_length, self.exploration_beta)
+        basis = _exploration_basis(self.episode_length, self.exploration_beta)
         return basis[self.episode_step] @ white
 
     def _ready(self) -> np.ndarray:
@@ -172,7 +174,7 @@ class Actor:
         self.episode_return += reward
         # An environment that is never reset says that its time is over at every step from then on.
         over = bool(terminated or (truncated and not self.continuing))
-        done = over or self.episode_step >= self.spec.episode_length
+        done = over or self.episode_step >= self.episode_length
         step = Step(state, action, next_state, reward, done, self.episode, self.episode_return)
         self._observation = next_state
         if done and self.continuing and not terminated:

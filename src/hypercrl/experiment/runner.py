@@ -55,7 +55,10 @@ class Runner:
         self.store, self.display = store, display
         self.suite = config.build_suite()
         spec = self.suite.spec
-        capacity = self.schedule.random_episodes * spec.episode_length
+        self.episode_length = min(
+            self.schedule.episode_steps or spec.episode_length, spec.episode_length
+        )
+        capacity = self.schedule.random_episodes * self.episode_length
         capacity += self.schedule.steps_per_task
         self.buffer = Buffer(spec, capacity)
         self.memory = TaskMemory(spec, config.num_tasks, capacity, self.learner.memory_fraction)
@@ -257,6 +260,7 @@ class Runner:
             self.config.planner,
             seed=self.config.seed,
             purpose=("train", self.at.task),
+            episode_length=self.episode_length,
             exploration_beta=self.schedule.exploration_beta,
             stopwatch=self._stopwatch,
         )
