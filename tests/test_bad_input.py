@@ -290,6 +290,13 @@ def test_suite_that_no_longer_fits_its_checkpoint_is_told(fails, finished):
     assert load(finished).act(np.zeros(2), task=1).shape == (1,)
 
 
+@pytest.mark.parametrize("task", [0, 3])
+def test_playing_an_unlearnt_task_is_told(fails, finished, task):
+    """Tasks count from 1 on the command line, in the answer too."""
+    told = fails("play", finished, "--task", task)
+    assert f"has learnt the tasks 1 to 2 and not task {task}" in told
+
+
 def test_folder_without_a_run_is_told(tmp_path):
     with pytest.raises(UserError, match=r"is not a run: it has no config\.json"):
         load(tmp_path)

@@ -46,10 +46,19 @@ def run(args: list[str]) -> None:
 
 def _record(options: Options) -> float:
     from hypercrl.analysis.video import record_random, record_run
+    from hypercrl.controller import load
     from hypercrl.experiment.config import build_suite
 
     if not options.random:
-        return record_run(Path(options.source), options.task - 1, options.video, seed=options.seed)
+        run = Path(options.source)
+        num_learnt = load(run).num_learnt
+        if not 1 <= options.task <= num_learnt:
+            raise UserError(
+                f"This run has learnt the tasks 1 to {num_learnt} and not task {options.task}."
+                if num_learnt
+                else "This run has not learnt any task yet."
+            )
+        return record_run(run, options.task - 1, options.video, seed=options.seed)
     suite = build_suite(options.source)
     if not 1 <= options.task <= len(suite.tasks):
         raise UserError(f"The suite '{suite.name}' has the tasks 1 to {len(suite.tasks)}.")
