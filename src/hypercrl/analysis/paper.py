@@ -17,8 +17,10 @@ METHOD_NAMES = {
     "finetune": "Fine-tuning",
     "hypercrl_mt": "HyperCRL-MT",
     "single": "Single-task",
+    "pnn": "PNN",
+    "ftl": "FTL",
 }
-"""How the paper writes the methods, in the order in which we list them."""
+"""How the methods are written, in the order in which we list them; the last two are ours."""
 
 SUITE_NAMES = {
     "pusher": "Pusher",
