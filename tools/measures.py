@@ -28,8 +28,9 @@ def _cell(values: list[float] | None) -> str:
 
 def main(runs: list[Path]) -> None:
     names = sorted({name for run in runs for r in just_learnt(run) for name in r["measures"]})
-    print("| suite | seed | task | return | success | " + " | ".join(names) + " | one-step error |")
-    print("|---" * (6 + len(names)) + "|")
+    columns = ["suite", "seed", "task", "return", "success", *names, "one-step error"]
+    print("| " + " | ".join(columns) + " |")
+    print("|---" * len(columns) + "|")
     for run in runs:
         config = json.loads((run / "config.json").read_text())
         for record in just_learnt(run):
