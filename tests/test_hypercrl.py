@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from hypercrl.dynamics.fit import densify
+from hypercrl.dynamics.gradients import densify
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.learners.hypercrl import HyperCRL, gradients_of_losses, lookahead_point

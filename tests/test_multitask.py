@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from hypercrl.data.buffer import sample_rows
-from hypercrl.dynamics.fit import clip_by_norm
+from hypercrl.dynamics.gradients import clip_by_norm
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.mlp import apply_mlp

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from hypercrl.dynamics.fit import OuterSum, add_gradients, clip_by_norm, densify
+from hypercrl.dynamics.gradients import OuterSum, add_gradients, clip_by_norm, densify
 from hypercrl.dynamics.heads import GaussianHead, PointHead, get_head
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.mlp import Layout, apply_mlp

@@ -5,11 +5,11 @@ lengths share one compilation.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 Carry = TypeVar("Carry")
 Info = dict[str, Any]
@@ -32,56 +32,3 @@ def run_updates(
 
     carry, totals = jax.lax.fori_loop(0, num_updates, body, (carry, totals))
     return carry, jax.tree.map(lambda x: x / jnp.maximum(num_updates, 1), totals)
-
-
-class OuterSum(NamedTuple):
-    """The gradient Σ_r left_r ⊗ right_r of a matrix that a few rows went through.
-
-    Such a matrix in a hypernetwork is far larger than the rows. Written out, its gradient would
-    pass through memory more often than the matrix itself; `dense` is therefore left to the last
-    moment, where the compiler forms each entry inside the optimiser's own pass.
-    """
-
-    left: Float[Array, "R n"]
-    right: Float[Array, "R m"]
-
-    def dense(self) -> Float[Array, "n m"]:
-        # The barrier keeps the transposition apart: with it inside, the product is slower.
-        return jax.lax.optimization_barrier(self.left.T) @ self.right
-
-    def squared_norm(self) -> Float[Array, ""]:
-        """Σ_rs (left_r · left_s)(right_r · right_s)."""
-        gram = jnp.stack([self.right @ row for row in self.right])
-        return jnp.vdot(self.left @ self.left.T, gram)
-
-    def scale(self, factor: Float[Array, ""]) -> "OuterSum":
-        return OuterSum(self.left * factor, self.right)
-
-    def join(self, other: "OuterSum") -> "OuterSum":
-        """The sum of the two."""
-        return OuterSum(*map(jnp.concatenate, zip(self, other, strict=True)))
-
-
-def clip_by_norm(gradients: Any, max_norm: float) -> Any:
-    """Scale a pytree of gradients down to a global norm of at most `max_norm`."""
-    leaves, structure = jax.tree.flatten(gradients, is_leaf=_is_factored)
-    squared = sum(g.squared_norm() if _is_factored(g) else jnp.vdot(g, g) for g in leaves)
-    factor = jnp.minimum(1.0, max_norm / jnp.sqrt(squared + 1e-12))
-    scaled = [g.scale(factor) if _is_factored(g) else g * factor for g in leaves]
-    return jax.tree.unflatten(structure, scaled)
-
-
-def densify(gradients: Any) -> Any:
-    """The same gradients, every one an array of its parameter's shape."""
-    dense = lambda g: g.dense() if _is_factored(g) else g  # noqa: E731
-    return jax.tree.map(dense, gradients, is_leaf=_is_factored)
-
-
-def add_gradients(one: Any, other: Any) -> Any:
-    """Their sum, still factored where both are."""
-    add = lambda x, y: x.join(y) if _is_factored(x) else x + y  # noqa: E731
-    return jax.tree.map(add, one, other, is_leaf=_is_factored)
-
-
-def _is_factored(gradient: Any) -> bool:
-    return isinstance(gradient, OuterSum)

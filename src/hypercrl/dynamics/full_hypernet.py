@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hypercrl.dynamics.fit import OuterSum
+from hypercrl.dynamics.gradients import OuterSum
 from hypercrl.dynamics.hypernet import (
     NUM_PROBE_EMBEDDINGS,
     Generator,

@@ -20,7 +20,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.fit import clip_by_norm, run_updates
+from hypercrl.dynamics.fit import run_updates
+from hypercrl.dynamics.gradients import clip_by_norm
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.mlp import Layers, Layout
 from hypercrl.dynamics.model import DynamicsModel, Network, prepare

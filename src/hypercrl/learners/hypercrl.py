@@ -19,7 +19,8 @@ from jaxtyping import Array, Float, Int
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.fit import add_gradients, clip_by_norm, densify, run_updates
+from hypercrl.dynamics.fit import run_updates
+from hypercrl.dynamics.gradients import add_gradients, clip_by_norm, densify
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.hypernet import Generator, Hypernet
 from hypercrl.dynamics.model import Network, dynamics_loss, prepare

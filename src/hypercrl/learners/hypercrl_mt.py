@@ -17,7 +17,8 @@ from jaxtyping import Array, Float, Int
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.fit import clip_by_norm, run_updates
+from hypercrl.dynamics.fit import run_updates
+from hypercrl.dynamics.gradients import clip_by_norm
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.model import Network, dynamics_loss, prepare
