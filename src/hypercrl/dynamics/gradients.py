@@ -1,4 +1,4 @@
-"""Gradients between the loss and the optimiser: summed, clipped, and kept small where they can be."""
+"""Gradients between the loss and the optimiser: summed, clipped, and small where they can be."""
 
 from typing import Any, NamedTuple
 
