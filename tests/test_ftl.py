@@ -10,17 +10,12 @@ from hypercrl.dynamics.sparse_features import SparseFeatures, absorb, init_facto
 from hypercrl.learners import ftl
 from hypercrl.learners.ftl import FTL
 from problems import linear_data, make_spec
-from tiny import compiled_quickly
+
+pytestmark = pytest.mark.usefixtures("quickly")
 
 SPEC = make_spec()
 CAPACITY = 2_000
 SMALL = FTL(num_grids=12, num_bins=4)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quickly():
-    with compiled_quickly():
-        yield
 
 
 def key(i: int):

@@ -16,16 +16,11 @@ from hypercrl.learners.hypercrl_mt import HyperCRLMT
 from hypercrl.learners.multitask import MultiTask, draw_rows, sum_over_old_tasks
 from hypercrl.types import Memory
 from problems import linear_data, make_spec
-from tiny import compiled_quickly
+
+pytestmark = pytest.mark.usefixtures("quickly")
 
 SPEC = make_spec()
 COUNT = 80
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quickly():
-    with compiled_quickly():
-        yield
 
 
 def key(i: int):

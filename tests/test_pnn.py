@@ -11,16 +11,11 @@ from hypercrl.dynamics.progressive import Progressive
 from hypercrl.learners.pnn import PNN
 from hypercrl.learners.single import Single
 from problems import linear_data, make_spec
-from tiny import compiled_quickly
+
+pytestmark = pytest.mark.usefixtures("quickly")
 
 SPEC = make_spec()
 SMALL = PNN(network=Network(hidden=(6, 5)), adapter=3, batch_size=16)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quickly():
-    with compiled_quickly():
-        yield
 
 
 def key(i: int):

@@ -13,14 +13,10 @@ from problems import linear_data, make_spec
 from sequences import TINY, learn_briefly
 from tiny import compiled_quickly
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 SPEC = make_spec()
 SPRINGY = SI(network=TINY, strength=100.0, batch_size=16)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quickly():
-    with compiled_quickly():
-        yield
 
 
 def key(i: int):

@@ -17,10 +17,8 @@ METHOD_NAMES = {
     "finetune": "Fine-tuning",
     "hypercrl_mt": "HyperCRL-MT",
     "single": "Single-task",
-    "pnn": "PNN",
-    "ftl": "FTL",
 }
-"""How the methods are written, in the order in which we list them; the last two are ours."""
+"""How the paper writes the methods, in the order in which we list them."""
 
 SUITE_NAMES = {
     "pusher": "Pusher",
