@@ -37,6 +37,15 @@ class Controller:
         self._plan_state = None
         self._num_actions = 0
 
+    def check_learnt(self, number: int) -> None:
+        """Complain about a task, counted from 1 as people do, that has not been learnt."""
+        if not 1 <= number <= self.num_learnt:
+            raise UserError(
+                f"This run has learnt the tasks 1 to {self.num_learnt} and not task {number}."
+                if self.num_learnt
+                else "This run has not learnt any task yet."
+            )
+
     def reset(self) -> None:
         """Forget the plan under way, as at the start of an episode."""
         self._task = None

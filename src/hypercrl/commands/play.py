@@ -51,13 +51,7 @@ def _record(options: Options) -> float:
 
     if not options.random:
         run = Path(options.source)
-        num_learnt = load(run).num_learnt
-        if not 1 <= options.task <= num_learnt:
-            raise UserError(
-                f"This run has learnt the tasks 1 to {num_learnt} and not task {options.task}."
-                if num_learnt
-                else "This run has not learnt any task yet."
-            )
+        load(run).check_learnt(options.task)
         return record_run(run, options.task - 1, options.video, seed=options.seed)
     suite = build_suite(options.source)
     if not 1 <= options.task <= len(suite.tasks):

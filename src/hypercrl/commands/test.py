@@ -1,0 +1,88 @@
+"""Test the models of a run again, with as many episodes as wanted.
+
+usage: hypercrl test RUN [--task I] [--episodes N] [--out FILE]
+
+RUN is the folder of a run. Every task is tested with its own model and the run's planner, from
+the same start states as in the run's own tests. Tasks count from 1.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from hypercrl.commands.arguments import parse_flags, print_usage
+from hypercrl.errors import UserError
+from hypercrl.registry import load_plugin
+
+
+@dataclass(frozen=True)
+class Options:
+    run: Annotated[Path, tyro.conf.Positional]
+    """A run's folder."""
+    task: int = 0
+    """Which task to test, counted from 1; 0 tests every task learnt."""
+    episodes: int = 10
+    """Test episodes of a task."""
+    out: Path | None = None
+    """Where the records go too, one line of JSON a task."""
+    plugin: tuple[str, ...] = ()
+    """Modules or files that register suites, methods or planners of their own."""
+
+
+def run(args: list[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        print_usage(__doc__, asked=bool(args))
+        return
+    options = parse_flags(Options, args, prog="hypercrl test")
+    for plugin in options.plugin:
+        load_plugin(plugin)
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    _test(options)
+
+
+def _test(options: Options) -> None:
+    from hypercrl.controller import load
+    from hypercrl.experiment.testing import Tester
+
+    if options.episodes < 1:
+        raise UserError(f"--episodes must be at least 1, not {options.episodes}.")
+    controller = load(options.run)
+    controller.check_learnt(options.task or 1)
+    chosen = [options.task] if options.task else range(1, controller.num_learnt + 1)
+    tester = Tester(controller.config, controller.suite)
+    for task in (number - 1 for number in chosen):
+        found = tester.test(
+            controller.model(task),
+            task,
+            after=task,
+            step=0,
+            num_episodes=options.episodes,
+            learnt=True,
+        )
+        print(f"task {task + 1} ({controller.suite.tasks[task].name}): {_summary(found)}")
+        if options.out is not None:
+            _append(options.out, {"task": task, **found})
+
+
+def _summary(found: dict[str, Any]) -> str:
+    parts = [f"return {_mean(found['returns']):.2f}"]
+    if found["successes"] is not None:
+        parts.append(f"success {sum(found['successes'])} of {len(found['successes'])}")
+    parts += [f"{name} {_mean(values):.4g}" for name, values in found["measures"].items()]
+    return ", ".join(parts)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _append(path: Path, record: dict[str, Any]) -> None:
+    try:
+        with path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}.") from error
