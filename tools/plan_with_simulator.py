@@ -103,16 +103,22 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=Budget.num_samples)
     parser.add_argument("--rounds", type=int, default=Budget.num_rounds)
     parser.add_argument("--horizon", type=int, default=Budget.horizon)
+    parser.add_argument("--beta", type=float, default=Budget.noise_beta, help="colour of noise")
     parser.add_argument("--std", type=float, default=Budget.init_std)
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args()
     suite = suites.get(flags.suite)()
-    budget = Budget(flags.horizon, flags.samples, flags.rounds, init_std=flags.std)
-    print("| task | steps | success | return |\n|---|---|---|---|")
+    budget = Budget(
+        flags.horizon, flags.samples, flags.rounds, noise_beta=flags.beta, init_std=flags.std
+    )
+    print("| task | steps | success | return |" + "".join(f" {m} |" for m in suite.measures))
+    print("|---" * (4 + len(suite.measures)) + "|")
     for task in range(len(suite.tasks)) if flags.tasks is None else flags.tasks:
         states, total = play(suite, task, flags.steps, budget, flags.seed)
         success = suite.success is not None and suite.success(states)
-        row = (suite.tasks[task].name, len(states) - 1, "yes" if success else "no", f"{total:.0f}")
+        measures = (f"{measure(states):.3g}" for measure in suite.measures.values())
+        told = "yes" if success else "no"
+        row = (suite.tasks[task].name, len(states) - 1, told, f"{total:.0f}", *measures)
         print("|", " | ".join(map(str, row)), "|", flush=True)
 
 
