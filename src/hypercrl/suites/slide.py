@@ -77,7 +77,7 @@ LAPTOP = Settings(
     planning={
         "horizon": 20,
         "num_samples": 128,
-        "num_iterations": 3,
+        "num_iterations": 6,  # what has been let go cannot be put right
         "num_elites": 16,
         "num_kept": 5,
         "noise_beta": 2.5,
