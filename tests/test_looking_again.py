@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
+import tiny
 from hypercrl.analysis.conflict import measure
 from hypercrl.cli import main
 from hypercrl.experiment.display import Silent
 from hypercrl.training import run
-from tests import tiny
 
 
 @pytest.fixture(scope="module")
