@@ -87,8 +87,19 @@ def test_lookahead_point_is_adam_s_step():
     adam = optax.adam(SMALL.learning_rate)
     step, _ = adam.update(gradient, state.optimizer)
     expected = optax.apply_updates(state.params, step)
-    actual = lookahead_point(SMALL, state.params, gradient, state.optimizer)
+    actual = lookahead_point(SMALL, state.params, gradient, state.optimizer, 0.0)
     jax.tree.map(np.testing.assert_array_equal, actual, expected)
+
+
+def test_lookahead_point_shrinks_with_the_steps():
+    state = learn(SMALL, [1])[-1]
+    gradient = jax.tree.map(jnp.ones_like, state.params)
+    annealing = dataclasses.replace(SMALL, anneal=True)
+    first, half = (
+        lookahead_point(annealing, state.params, gradient, state.optimizer, p) for p in (0.0, 0.5)
+    )
+    between = jax.tree.map(lambda x, y: (x + y) / 2, state.params, first)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), half, between)
 
 
 def test_lookahead_regularises_from_the_first_update_on():
@@ -118,12 +129,12 @@ def test_an_update_follows_the_gradient_of_the_two_losses(lookahead, chunk_size)
 
     params, embedding = state.params, state.embeddings[state.task]
     slope, embedding_slope = jax.grad(fit, argnums=(0, 1))(params, embedding)
-    at = lookahead_point(learner, params, slope, state.optimizer) if lookahead else params
+    at = lookahead_point(learner, params, slope, state.optimizer, 0.0) if lookahead else params
     pull = jax.grad(lambda p: regulariser(learner, state, p))(at)
     expected = jax.tree.map(jnp.add, slope, pull), embedding_slope
 
     carry = (params, state.embeddings, state.optimizer, state.embedding_optimizer)
-    gradients, losses = gradients_of_losses(learner, state, carry, batch)
+    gradients, losses = gradients_of_losses(learner, state, carry, batch, 0.0)
     compare = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
     jax.tree.map(compare, densify(gradients), expected)
     np.testing.assert_allclose(losses, (fit(params, embedding), regulariser(learner, state, at)))

@@ -77,6 +77,7 @@ class Settings:
     update_every: int = 200  # K
     updates: int = 2_000  # S
     batch_size: int = 100
+    anneal: bool = False  # let the step size shrink to nothing in each session
     # Target network
     hidden: tuple[int, ...] = (200, 200)
     activation: str = "relu"

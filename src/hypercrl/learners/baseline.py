@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.fit import run_updates
+from hypercrl.dynamics.fit import run_updates, shrink
 from hypercrl.dynamics.gradients import clip_by_norm
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.mlp import Layers, Layout
@@ -78,6 +78,8 @@ class BaselineLearner(Learner):
     """Transitions in a batch."""
     max_gradient_norm: float = 5.0
     """Gradients are scaled down to this norm."""
+    anneal: bool = False
+    """Let the step size shrink to nothing in the course of each session."""
 
     def __post_init__(self):
         if self.batch_size < 1 or self.learning_rate <= 0 or self.max_gradient_norm <= 0:
@@ -93,6 +95,7 @@ class BaselineLearner(Learner):
             network=Network.configure(settings),
             learning_rate=settings.baseline_learning_rate,
             batch_size=settings.batch_size,
+            anneal=settings.anneal,
         )
 
     # The network
@@ -266,7 +269,7 @@ def _session(
         loss = learner.penalty(own(trained), extra)
         return loss if kept is None else loss + learner.memory_loss(trained, kept, task, spec, key)
 
-    def step(carry, key):
+    def step(carry, key, progress):
         before, optimizer, extra = carry
         row_key, memory_key = jax.random.split(key)
         rows = sample_rows(row_key, data.count, learner.batch_size)
@@ -275,6 +278,7 @@ def _session(
         total = jax.tree.map(jnp.add, gradient, pull)
         total = clip_by_norm(total, learner.max_gradient_norm)
         updates, optimizer = learner._adam.update(total, optimizer)
+        updates = shrink(updates, learner.anneal, progress)
         after: Any = optax.apply_updates(before, updates)
         extra = learner.watch(extra, gradient, before, after)
         info = {"loss": new / learner.batch_size, "regulariser": old / learner.batch_size}

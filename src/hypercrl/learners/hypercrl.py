@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.fit import run_updates
+from hypercrl.dynamics.fit import run_updates, shrink
 from hypercrl.dynamics.gradients import add_gradients, clip_by_norm, densify
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.hypernet import Generator, Hypernet
@@ -61,6 +61,8 @@ class HyperCRL(Learner):
     """Transitions in a batch."""
     max_gradient_norm: float = 5.0
     """Gradients are scaled down to this norm."""
+    anneal: bool = False
+    """Let the step size shrink to nothing in the course of each session."""
 
     def __post_init__(self):
         rates = (self.learning_rate, self.embedding_learning_rate, self.max_gradient_norm)
@@ -81,6 +83,7 @@ class HyperCRL(Learner):
             learning_rate=settings.hypernet_learning_rate,
             embedding_learning_rate=settings.hypernet_learning_rate,
             batch_size=settings.batch_size,
+            anneal=settings.anneal,
         )
 
     def init(self, spec, num_tasks, *, key):
@@ -177,14 +180,15 @@ def _session(learner: HyperCRL, state: HyperState, data, num_updates, key):
     normalizer = fit_normalizer(spec, data, learner.network.scale_targets)
     inputs, targets = prepare(spec, normalizer, *data[:3])
 
-    def step(carry, key):
+    def step(carry, key, progress):
         params, embeddings, optimizer, embedding_optimizer = carry
         rows = sample_rows(key, data.count, learner.batch_size)
         batch = (inputs[rows], targets[rows])
-        gradients, (fit, penalty) = gradients_of_losses(learner, state, carry, batch)
+        gradients, (fit, penalty) = gradients_of_losses(learner, state, carry, batch, progress)
         gradient, slope = densify(clip_by_norm(gradients, learner.max_gradient_norm))
         updates, optimizer = learner._adam.update(gradient, optimizer)
         shift, embedding_optimizer = learner._embedding_adam.update(slope, embedding_optimizer)
+        updates, shift = shrink((updates, shift), learner.anneal, progress)
         params = optax.apply_updates(params, updates)
         embeddings = embeddings.at[task].add(shift)
         info = {"loss": fit / learner.batch_size, "regulariser": penalty / learner.batch_size}
@@ -207,7 +211,7 @@ def _session(learner: HyperCRL, state: HyperState, data, num_updates, key):
     return new, info
 
 
-def gradients_of_losses(learner: HyperCRL, state: HyperState, carry, batch):
+def gradients_of_losses(learner: HyperCRL, state: HyperState, carry, batch, progress):
     """Gradients of L_t in Θ and of L_dyn in e_t, and the two parts of L_t."""
     params, embeddings, optimizer, _ = carry
     task, generator = state.task, learner.generator(state.spec)
@@ -226,14 +230,15 @@ def gradients_of_losses(learner: HyperCRL, state: HyperState, carry, batch):
     fit, (slope, head) = fit_and_slopes(weights[0], params["head"], *batch, state.spec)
     gradient, embedding_gradient = pull(slope[None])
     gradient = {"hypernet": gradient, "head": head}
-    ahead = lookahead_point(learner, params, gradient, optimizer)
+    ahead = lookahead_point(learner, params, gradient, optimizer, progress)
     weights, pull = generator.pull_back(ahead["hypernet"], embeddings)
     penalty, slopes = penalty_and_slope(weights, state.anchors, task)
     gradient |= {"hypernet": add_gradients(gradient["hypernet"], pull(slopes)[0])}
     return (gradient, embedding_gradient[0]), (fit, penalty)
 
 
-def lookahead_point(learner: HyperCRL, params, gradient, optimizer):
+def lookahead_point(learner: HyperCRL, params, gradient, optimizer, progress):
     """Θ + ΔΘ, with ΔΘ Adam's step on L_dyn alone; no gradient flows through the step."""
     step, _ = learner._adam.update(densify(gradient), optimizer)
+    step = shrink(step, learner.anneal, progress)
     return jax.tree.map(jnp.add, params, step)

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.fit import run_updates
+from hypercrl.dynamics.fit import run_updates, shrink
 from hypercrl.dynamics.gradients import clip_by_norm
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.hypernet import Hypernet
@@ -54,6 +54,8 @@ class HyperCRLMT(Learner):
     """Transitions in a batch; an update takes one from every task so far."""
     max_gradient_norm: float = 5.0
     """Gradients are scaled down to this norm."""
+    anneal: bool = False
+    """Let the step size shrink to nothing in the course of each session."""
 
     def __post_init__(self):
         if self.batch_size < 1 or self.learning_rate <= 0 or self.max_gradient_norm <= 0:
@@ -70,6 +72,7 @@ class HyperCRLMT(Learner):
             hypernet=Hypernet.configure(settings),
             learning_rate=settings.hypernet_learning_rate,
             batch_size=settings.batch_size,
+            anneal=settings.anneal,
         )
 
     def init(self, spec, num_tasks, *, key):
@@ -170,11 +173,12 @@ def _session(learner: HyperCRLMT, state: OracleState, data, memory, num_updates,
         old = sum_over_old_tasks(one_task, task, weights)
         return new + old, (new, old)
 
-    def step(carry, key):
+    def step(carry, key, progress):
         params, optimizer = carry
         gradients, (new, old) = jax.grad(loss, has_aux=True)(params, key)
         gradients = clip_by_norm(gradients, learner.max_gradient_norm)
         updates, optimizer = learner._adam.update(gradients, optimizer)
+        updates = shrink(updates, learner.anneal, progress)
         info = {"loss": new / learner.batch_size, "regulariser": old / learner.batch_size}
         return (optax.apply_updates(params, updates), optimizer), info
 

@@ -69,6 +69,7 @@ LAPTOP = Settings(
     steps_per_task=3_000,
     update_every=150,
     updates=500,
+    anneal=True,  # or now and then a session ends with a model that aims badly
     scale_targets=True,
     hypernet_hidden=(20, 20),
     hypernet_learning_rate=1e-3,

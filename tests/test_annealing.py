@@ -1,0 +1,52 @@
+"""Step sizes that shrink in the course of a session."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hypercrl.data.memory import TaskMemory
+from hypercrl.dynamics.fit import run_updates, shrink
+from hypercrl.registry import learners
+from sequences import SETTINGS, SPEC, data, error, key
+from tiny import compiled_quickly
+
+ANNEALING = [n for n in learners.names() if hasattr(learners.get(n), "anneal")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quickly():
+    with compiled_quickly():
+        yield
+
+
+def learnt(name: str, anneal: bool) -> float:
+    """The error after a session with a step size too large to settle."""
+    settings = dataclasses.replace(SETTINGS, anneal=anneal)
+    learner = dataclasses.replace(learners.get(name).configure(settings), learning_rate=0.03)
+    memory = TaskMemory(SPEC, 2, len(data(0).states), learner.memory_fraction).view()
+    state = learner.start_task(learner.init(SPEC, 2, key=key(0)), 0, key=key(1))
+    state, _ = learner.update(state, data(0), memory, num_updates=400, key=key(2))
+    return error(learner, state, 0)
+
+
+def test_steps_shrink_along_half_a_cosine():
+    steps = jnp.array([2.0])
+    found = [float(shrink(steps, True, jnp.array(p))[0]) for p in (0.0, 0.5, 1.0)]
+    np.testing.assert_allclose(found, [2.0, 1.0, 0.0], atol=1e-6)
+    assert shrink(steps, False, jnp.array(0.9)) is steps
+
+
+def test_progress_goes_through_the_session():
+    def step(carry, _, progress):
+        return carry.at[carry[-1].astype(int)].set(progress).at[-1].add(1), {}
+
+    found, _ = jax.jit(lambda n: run_updates(step, jnp.zeros(5), n, key(0)))(4)
+    np.testing.assert_allclose(found[:4], [0.0, 0.25, 0.5, 0.75])
+
+
+@pytest.mark.parametrize("name", ANNEALING)
+def test_a_session_ends_at_rest(name):
+    assert learnt(name, anneal=True) < 0.7 * learnt(name, anneal=False)
