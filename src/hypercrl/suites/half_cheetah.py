@@ -70,6 +70,7 @@ LAPTOP = Settings(
     episode_steps=100,
     update_every=1_000,
     updates=4_000,
+    anneal=True,  # or now and then a session ends with a model that tips over
     hidden=(200, 200, 200, 200),
     activation="swish",
     head="point",  # its mean is learnt in half the updates of the Gaussian's
@@ -83,10 +84,10 @@ LAPTOP = Settings(
     planning={
         # Tipping over is the quickest way forward for a second, and only then a dead end: a
         # planner that looks ahead for less than two seconds ends on its back.
-        "horizon": 40,
-        "num_samples": 96,
+        "horizon": 50,
+        "num_samples": 64,
         "num_iterations": 3,
-        "num_elites": 10,
+        "num_elites": 8,
         "num_kept": 5,
         "noise_beta": 0.25,  # running is a quick rhythm: whiter noise than pushing needs
         "momentum": 0.0,
