@@ -11,15 +11,10 @@ from hypercrl.data.memory import TaskMemory
 from hypercrl.dynamics.fit import run_updates, shrink
 from hypercrl.registry import learners
 from sequences import SETTINGS, SPEC, data, error, key
-from tiny import compiled_quickly
+
+pytestmark = pytest.mark.usefixtures("quickly")
 
 ANNEALING = [n for n in learners.names() if hasattr(learners.get(n), "anneal")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quickly():
-    with compiled_quickly():
-        yield
 
 
 def learnt(name: str, anneal: bool) -> float:

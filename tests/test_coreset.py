@@ -11,15 +11,10 @@ from hypercrl.errors import UserError
 from hypercrl.learners.baseline import Kept
 from hypercrl.learners.coreset import Coreset, draw_from_union
 from problems import make_spec
-from tiny import compiled_quickly
+
+pytestmark = pytest.mark.usefixtures("quickly")
 
 SPEC = make_spec()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quickly():
-    with compiled_quickly():
-        yield
 
 
 def numbered(total: int) -> dict[str, np.ndarray]:

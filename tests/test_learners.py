@@ -27,16 +27,11 @@ from sequences import (
     predictions,
     to_arrays,
 )
-from tiny import compiled_quickly
+
+pytestmark = pytest.mark.usefixtures("quickly")
 
 METHODS = learners.names()
 FORGETTING_FREE = ("single", "pnn", "ftl")  # by construction
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quickly():
-    with compiled_quickly():
-        yield
 
 
 @pytest.fixture(params=METHODS, scope="module")

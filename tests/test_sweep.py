@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hypercrl.errors import UserError
 from hypercrl.registry import learners
-from hypercrl.sweep.job import Job, Outcome, one_thread
+from hypercrl.sweep.job import Job, Outcome
 from hypercrl.sweep.local import LocalLauncher, available_cores, make_slots
 from hypercrl.sweep.location import FolderLocation, Location
 from hypercrl.sweep.manifest import begin_attempt, close_attempt, read_attempts, write_manifest
@@ -28,6 +28,7 @@ from hypercrl.sweep.plan import (
 from hypercrl.sweep.session import Session, Shared
 from hypercrl.sweep.status import RunStatus
 from hypercrl.sweep.table import SweepDisplay, describe, draw_table
+from hypercrl.threads import one_thread
 from sweeping import (
     EIGHT_RUNS,
     attempts,

@@ -14,6 +14,7 @@ from typing import Annotated
 import tyro
 
 from hypercrl.commands.arguments import parse_flags, print_usage
+from hypercrl.threads import one_thread
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def run(args: list[str]) -> None:
         print_usage(__doc__, asked=bool(args))
         return
     options = parse_flags(Options, args, prog="hypercrl conflict")
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    os.environ.update(one_thread(os.environ))
     from hypercrl.analysis.conflict import measure
 
     print(measure(list(options.runs), options.episodes).markdown())

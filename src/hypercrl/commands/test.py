@@ -6,10 +6,13 @@ RUN is the folder of a run. Every task is tested with its own model and the run'
 the same start states as in the run's own tests. Tasks count from 1.
 """
 
+import contextlib
 import json
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import tyro
@@ -17,6 +20,7 @@ import tyro
 from hypercrl.commands.arguments import parse_flags, print_usage
 from hypercrl.errors import UserError
 from hypercrl.registry import load_plugin
+from hypercrl.threads import one_thread
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ def run(args: list[str]) -> None:
     options = parse_flags(Options, args, prog="hypercrl test")
     for plugin in options.plugin:
         load_plugin(plugin)
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    os.environ.update(one_thread(os.environ))
     _test(options)
 
 
@@ -54,35 +58,39 @@ def _test(options: Options) -> None:
     controller.check_learnt(options.task or 1)
     chosen = [options.task] if options.task else range(1, controller.num_learnt + 1)
     tester = Tester(controller.config, controller.suite)
-    for task in (number - 1 for number in chosen):
-        found = tester.test(
-            controller.model(task),
-            task,
-            after=task,
-            step=0,
-            num_episodes=options.episodes,
-            learnt=True,
-        )
-        print(f"task {task + 1} ({controller.suite.tasks[task].name}): {_summary(found)}")
-        if options.out is not None:
-            _append(options.out, {"task": task, **found})
+    with _records(options.out) as record:
+        for number in chosen:
+            task = number - 1
+            found = tester.test(
+                controller.model(task),
+                task,
+                after=task,
+                step=0,
+                num_episodes=options.episodes,
+                learnt=True,
+            )
+            record({"task": task, **found})
+            print(f"task {number} ({controller.suite.tasks[task].name}): {_summary(found)}")
+
+
+@contextlib.contextmanager
+def _records(path: Path | None) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """What to call with a record; the file is opened first, as the tests behind it take long."""
+    from hypercrl.experiment.recorder import finite
+
+    if path is None:
+        yield lambda record: None
+        return
+    try:
+        with path.open("a") as file:
+            yield lambda record: print(json.dumps(finite(record)), file=file, flush=True)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def _summary(found: dict[str, Any]) -> str:
-    parts = [f"return {_mean(found['returns']):.2f}"]
+    parts = [f"return {fmean(found['returns']):.2f}"]
     if found["successes"] is not None:
         parts.append(f"success {sum(found['successes'])} of {len(found['successes'])}")
-    parts += [f"{name} {_mean(values):.4g}" for name, values in found["measures"].items()]
+    parts += [f"{name} {fmean(values):.4g}" for name, values in found["measures"].items()]
     return ", ".join(parts)
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _append(path: Path, record: dict[str, Any]) -> None:
-    try:
-        with path.open("a") as file:
-            file.write(json.dumps(record) + "\n")
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}.") from error

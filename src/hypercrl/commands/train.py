@@ -19,6 +19,7 @@ import tyro
 from hypercrl.commands.arguments import parse_flags, print_usage
 from hypercrl.errors import UserError
 from hypercrl.registry import load_plugin
+from hypercrl.threads import one_thread
 
 if TYPE_CHECKING:
     from hypercrl.experiment.config import RunConfig
@@ -31,9 +32,7 @@ def run(args: list[str]) -> None:
         return
     for plugin in choice.plugin:
         load_plugin(plugin)
-    # Runs are independent, so one thread each is the best use of many cores. XLA reads this
-    # when JAX starts.
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    os.environ.update(one_thread(os.environ))
 
     from hypercrl.experiment.config import resolve
 

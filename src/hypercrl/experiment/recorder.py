@@ -84,13 +84,13 @@ class Recorder:
 
     def _record(self, kind: str, at: Position, task: int, **values: Any) -> None:
         place = {"task": task, "step": at.step, "total_step": self.total_step(at)}
-        self._store.record(kind, **place, **_finite(values))
+        self._store.record(kind, **place, **finite(values))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """JSON has no infinity: a number that blew up, at any depth, is recorded as null."""
     if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
+        return {name: finite(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_finite(inner) for inner in value]
+        return [finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -21,12 +21,11 @@ from typing import IO, Any
 
 from hypercrl.sweep.location import Location, open_location
 from hypercrl.sweep.manifest import close_attempt
+from hypercrl.threads import one_thread
 
 LOG = "run.log"
 POLL_SECONDS = 0.1
 STOP_SECONDS = 15.0  # a training session under way ends before its process does
-SINGLE_THREAD = "--xla_cpu_multi_thread_eigen=false"
-THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -144,14 +143,6 @@ def stop_all(processes: list[RunProcess]) -> None:
                 process.kill()
         running = [process for process in running if process.poll() is None]
         time.sleep(POLL_SECONDS)
-
-
-def one_thread(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that keep a run on one thread: many runs side by side use the cores best."""
-    flags = environment.get("XLA_FLAGS", "")
-    if "xla_cpu_multi_thread_eigen" not in flags:
-        flags = f"{flags} {SINGLE_THREAD}".strip()
-    return {"XLA_FLAGS": flags, **dict.fromkeys(THREAD_COUNTS, "1")}
 
 
 def _explain(status: int, log: Path) -> str:
