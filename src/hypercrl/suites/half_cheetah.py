@@ -64,10 +64,11 @@ SPEC = Spec(
 )
 
 LAPTOP = Settings(
-    random_episodes=40,
-    steps_per_task=16_000,  # and 4,000 random ones
+    random_episodes=20,
+    steps_per_task=14_000,  # and 4,000 random ones
     # A half-cheetah that has fallen on its nose or its back stays there and shows nothing else.
-    episode_steps=100,
+    # Shorter than this, and a model knows neither full speed nor the states after a fall.
+    episode_steps=200,
     update_every=1_000,
     updates=4_000,
     anneal=True,  # or now and then a session ends with a model that tips over
