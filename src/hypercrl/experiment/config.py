@@ -34,6 +34,8 @@ class Schedule:
     """Never reset the environment within a task once planning has started."""
     eval_episodes: int = 10
     """Test episodes of each task seen, at the end of every task."""
+    retest: bool = True
+    """Test older tasks too at the end of every task, which shows what was forgotten."""
     eval_every: int = 0
     """Control steps between test episodes during a task; 0 tests at task ends only."""
     curve_episodes: int = 1

@@ -150,8 +150,9 @@ class Runner:
         """Consolidate, test every task seen, and go to the next."""
         if self.at.tested == 0:
             self.consolidate()
-        while self.at.tested <= self.at.task:
-            self.test(self.at.tested, "final", self.schedule.eval_episodes)
+        first = 0 if self.schedule.retest else self.at.task
+        for task in range(first + self.at.tested, self.at.task + 1):
+            self.test(task, "final", self.schedule.eval_episodes)
             self.at.tested += 1
             self.save()
         self.recorder.costs(
