@@ -173,6 +173,15 @@ def test_records_are_complete(finished):
         assert min(parts) > 0 and sum(parts) <= time.seconds
 
 
+def test_older_tasks_are_not_tested_again_where_nobody_asks(finished, tmp_path):
+    run(tiny.configure(retest=False), tmp_path, Silent())
+    ours, theirs = (
+        {(e.task, e.after): e.returns for e in read_run(folder).evaluations if e.phase == "final"}
+        for folder in (tmp_path, finished)
+    )
+    assert ours == {(0, 0): theirs[0, 0], (1, 1): theirs[1, 1]}
+
+
 def test_model_errors_come_with_the_first_final_test(finished):
     errors = {(e.phase, e.task, e.after): e.one_step for e in read_run(finished).evaluations}
     assert errors["training", 0, 0] is None
