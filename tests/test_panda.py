@@ -183,7 +183,7 @@ def test_hand_stays_upright_and_level_under_random_pushes():
     low, high = np.array([pusher.WORKSPACE.x, pusher.WORKSPACE.y]).T
     tilts, heights = [], []
     for _ in range(200):
-        arm.push(rng.uniform(-1, 1, 2), low, high)
+        arm.push(MAX_TRANSLATION * rng.uniform(-1, 1, 2), low, high)
         tilts.append(tilt(arm))
         heights.append(arm.tool_position[2])
     assert max(tilts) < 8
@@ -215,7 +215,8 @@ def test_no_joint_limit_is_met_anywhere_on_the_table(suite):
         for forward in (-1.0, 1.0):
             for _ in range(35):
                 sideways = (lane - arm.tool_position[1]) / MAX_TRANSLATION
-                arm.push(np.clip([forward, sideways], -1.0, 1.0), low, high)
+                action = np.clip([forward, sideways], -1.0, 1.0)
+                arm.push(MAX_TRANSLATION * action, low, high)
                 assert margin_to_limits(arm) > 0.05
         np.testing.assert_allclose(arm.tool_position[:2], (high[0], lane), atol=0.005)
 

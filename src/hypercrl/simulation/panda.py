@@ -138,17 +138,17 @@ class Panda:
 
     def push(
         self,
-        action: Float[np.ndarray, "2"],
+        offset: Float[np.ndarray, "2"],
         low: Float[np.ndarray, "2"],
         high: Float[np.ndarray, "2"],
     ) -> None:
-        """Position mode: move the tool by ±1 → ±0.05 m in x and y for one control step.
+        """Position mode: send the tool `offset` metres along x and y for one control step.
 
         Height, orientation and gripper keep the goals of the start pose, not what was achieved,
         or they would drift. The goal stays within the workspace from `low` to `high`.
         """
         goal = np.array(self.mount.tool_position)
-        goal[:2] = np.clip(self.tool_position[:2] + MAX_TRANSLATION * action, low, high)
+        goal[:2] = np.clip(self.tool_position[:2] + offset, low, high)
         self.servo(goal, np.array(self.mount.tool_quaternion), self.mount.opening)
 
     def move(self, action: Float[np.ndarray, "7"]) -> None:

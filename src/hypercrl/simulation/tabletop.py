@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hypercrl.simulation.env import MujocoEnv
-from hypercrl.simulation.panda import Mount, Panda, add_panda
+from hypercrl.simulation.panda import MAX_TRANSLATION, Mount, Panda, add_panda
 from hypercrl.simulation.rendering import Camera
 from hypercrl.types import Reward, Spec
 
@@ -33,6 +33,7 @@ class Workspace:
 
     x: tuple[float, float]
     y: tuple[float, float]
+    stride: float = MAX_TRANSLATION  # per control step at action 1
 
 
 def square(centre: tuple[float, float], half: float) -> tuple[tuple[float, float], ...]:
@@ -88,13 +89,14 @@ class TabletopEnv(MujocoEnv):
         super().__init__(scene.compile(), spec, reward, camera, render_mode)
         self.arm = Panda(self.model, self.data, mount)
         self._low, self._high = np.array([workspace.x, workspace.y]).T
+        self._stride = workspace.stride
 
     def place(self, rng: np.random.Generator) -> None:
         # The paper starts every episode from the same pose; blocks are where the scene has them.
         self.arm.place()
 
     def advance(self, action: np.ndarray) -> None:
-        self.arm.push(action, self._low, self._high)
+        self.arm.push(self._stride * action, self._low, self._high)
 
     def tool_offset(self, block: str) -> Float[np.ndarray, "2"]:
         """Where the tool is as seen from a block's centre, along the world's axes."""
