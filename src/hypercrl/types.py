@@ -73,7 +73,7 @@ class Settings:
     random_episodes: int = 10  # P
     exploration_beta: float = 0.0  # colour of their noise over time; 0 is white
     steps_per_task: int = 4_000  # M episodes of K steps
-    episode_steps: int = 0  # after which a training episode is cut short; 0: never
+    episode_steps: int = 0  # of training episodes in a task's first half; 0: as in tests
     update_every: int = 200  # K
     updates: int = 2_000  # S
     batch_size: int = 100

@@ -29,7 +29,8 @@ class Schedule:
     exploration_beta: float = 0.0
     """Power-law exponent of the random actions over time; 0 is white noise (the paper's)."""
     episode_steps: int = 0
-    """Cut training episodes short after so many control steps; 0 lets them end like tests."""
+    """Cut training episodes short after so many control steps in the first half of a task; 0
+    lets them end like tests."""
     continuing: bool = False
     """Never reset the environment within a task once planning has started."""
     eval_episodes: int = 10

@@ -113,6 +113,8 @@ class Runner:
     def act(self) -> None:
         """One step of model-predictive control on the current model."""
         assert self.actor is not None and self.model is not None
+        if 2 * self.at.step >= self.schedule.steps_per_task:
+            self.actor.episode_length = self.suite.spec.episode_length
         step = self.actor.plan(self.model)
         self.at.step += 1
         self.recorder.step(self.at)

@@ -65,9 +65,9 @@ SPEC = Spec(
 
 LAPTOP = Settings(
     random_episodes=20,
-    steps_per_task=14_000,  # and 4,000 random ones
-    # A half-cheetah that has fallen on its nose or its back stays there and shows nothing else.
-    # Shorter than this, and a model knows neither full speed nor the states after a fall.
+    steps_per_task=20_000,  # and 4,000 random ones
+    # A half-cheetah that has fallen on its nose or its back stays there at first and shows
+    # nothing else. Once it runs, whole episodes teach it full speed and how to get up.
     episode_steps=200,
     update_every=1_000,
     updates=4_000,
