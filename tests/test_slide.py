@@ -87,7 +87,7 @@ def test_carrying_alone_does_not_reach_the_goal(pushes):
 def test_more_friction_needs_a_harder_push(pushes):
     strengths = [pushes[friction][0] for friction in sorted(FRICTIONS)]
     assert strengths == sorted(strengths)
-    assert strengths[-1] > 2 * strengths[0]
+    assert strengths[-1] > 1.4 * strengths[0]
 
 
 def test_the_right_push_for_one_end_of_the_range_misses_at_the_other(pushes):

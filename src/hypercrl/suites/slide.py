@@ -9,7 +9,8 @@ The paper's state has no velocities, so a model cannot tell a block that slides 
 rests. A short slide keeps that ambiguity small; with a single blow from where block 1 starts,
 which must carry block 2 over 24 cm, no model learnt to aim (see docs/suites.md). So does a table
 with a film of oil: viscous friction makes the way that is left proportional to the speed, dry
-friction to its square.
+friction to its square. And block 1, which is the same in all tasks, shows by where it comes to
+rest how fast both were.
 """
 
 import functools
@@ -34,11 +35,11 @@ from hypercrl.simulation.tabletop import (
 from hypercrl.types import Settings, Spec, Suite, Task
 
 # Viscous friction of block 2 on the table: the share of its speed that is lost, per second. The
-# order of more and less slippery is the paper's. The values are ours: above 2.9 the arm's fastest
-# push does not carry block 2 to the goal.
-FRICTIONS = (1.3, 1.0, 1.7, 2.2, 2.9)
+# order of more and less slippery is the paper's. The values are ours: above 2.3 the arm's fastest
+# push hardly carries block 2 to the goal, and far below 0.85 it still slides when time is up.
+FRICTIONS = (1.1, 0.85, 1.4, 1.8, 2.3)
 # Longer sequences continue log-uniformly between the extremes.
-FRICTION_RANGE = (1.0, 2.9)
+FRICTION_RANGE = (0.85, 2.3)
 FRICTION_SEED = 1
 MAX_TASKS = 100
 
@@ -60,9 +61,10 @@ SPEC = Spec(
 MOUNT = Mount(position=(-0.6, 0.0, 0.8), tool_position=(-0.14, 0.0, 0.83))
 # A lane behind block 1. Where it ends, block 2 touches block 1 with its centre 6 cm before the
 # goal: between the tool's axis and that centre lie the tip's radius of 0.01 and a block and a
-# half of 0.06. A full action strides twice as far as the pusher's: with the slow arm the right
-# pushes for different frictions are too much alike.
-WORKSPACE = Workspace(x=(-0.20, 0.12), y=(-0.03, 0.03), stride=0.1)
+# half of 0.06. A full action strides a little further than the pusher's: what a slower arm can
+# push to the goal at all, it pushes there at much the same speed, and the tasks are alike. A
+# faster arm aims badly at ten actions a second.
+WORKSPACE = Workspace(x=(-0.20, 0.12), y=(-0.03, 0.03), stride=0.065)
 CAMERA = Camera(lookat=(-0.05, -0.02, 0.98), distance=1.4, azimuth=142, elevation=-22)
 
 LAPTOP = Settings(
