@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 
 from browser import Browser, find_chromium, start_browser
-from hypercrl.analysis import palette, tables
+from hypercrl.analysis import palette
 from hypercrl.analysis.comparison import Comparison, compare
 from hypercrl.analysis.highlights import find_highlights
-from hypercrl.analysis.plots import plot_learning_curves, project
+from hypercrl.analysis.plots.embeddings import project
+from hypercrl.analysis.plots.learning_curves import plot_learning_curves
 from hypercrl.analysis.records import read_run
 from hypercrl.analysis.report import write_report
 from hypercrl.analysis.rollouts import VideoShelf
+from hypercrl.analysis.tables.ratios import forward_transfer_table, retention_table
 from hypercrl.errors import UserError
 from synthetic_runs import PROFILES, Recipe, write_matrix, write_run, write_runs
 
@@ -108,7 +110,7 @@ def test_csv_holds_the_numbers_behind_the_cells(tmp_path):
     returns = np.array([[200.0, 100.0], [NAN, 300.0]])
     paths = [write_matrix(tmp_path, "si", returns * k, seed=int(k)) for k in (1, 2)]
     paths[1:] = [write_matrix(tmp_path, "si", [[200.0, 160.0], [NAN, 300.0]], seed=5)]
-    table = tables.retention_table(_compare(*paths))
+    table = retention_table(_compare(*paths))
     assert table is not None
     (row,) = csv.DictReader(io.StringIO(table.to_csv()))
     assert float(row["Task 1 mean"]) == pytest.approx(0.65)
@@ -120,8 +122,8 @@ def test_the_papers_number_stands_beside_ours_where_it_has_the_cell(tmp_path):
     returns = np.triu(np.full((5, 5), 300.0))
     paths = [write_matrix(tmp_path, method, returns) for method in ("hypercrl", "single")]
     comparison = _compare(*paths)
-    retention = tables.retention_table(comparison)
-    transfer = tables.forward_transfer_table(comparison)
+    retention = retention_table(comparison)
+    transfer = forward_transfer_table(comparison)
     assert retention is not None
     assert transfer is not None
     notes = [cell.note for cell in retention.rows[0][1]]
@@ -130,7 +132,7 @@ def test_the_papers_number_stands_beside_ours_where_it_has_the_cell(tmp_path):
     ] + [""]
     assert transfer.rows[0][1][0].note == "paper 127 ± 22"
     shorter = [write_matrix(tmp_path / "short", "hypercrl", returns[:3, :3])]
-    table = tables.retention_table(_compare(*shorter))
+    table = retention_table(_compare(*shorter))
     assert table is not None
     assert not any(cell.note for cell in table.rows[0][1])
 
@@ -139,7 +141,7 @@ def test_an_undefined_ratio_shows_its_returns_instead(tmp_path):
     learnt = write_matrix(tmp_path, "si", [[300.0, 240.0], [NAN, 300.0]], seed=0)
     idle = write_matrix(tmp_path, "si", [[5.0, 240.0], [NAN, 300.0]], seed=1)
     lost = write_matrix(tmp_path, "ewc", [[-20.0, 7.0], [NAN, 300.0]])
-    table = tables.retention_table(_compare(learnt, idle, lost))
+    table = retention_table(_compare(learnt, idle, lost))
     assert table is not None
     rows = dict(table.rows)
     assert rows["SI"][0].text == "80"
@@ -153,7 +155,7 @@ def test_the_best_method_is_marked_and_the_reference_does_not_compete(tmp_path):
     worse = write_matrix(tmp_path, "ewc", [[300.0, 30.0], [NAN, 300.0]])
     better = write_matrix(tmp_path, "si", [[300.0, 240.0], [NAN, 300.0]])
     single = write_matrix(tmp_path, "single", [[300.0, 330.0], [NAN, 300.0]])
-    table = tables.retention_table(_compare(worse, better, single))
+    table = retention_table(_compare(worse, better, single))
     assert table is not None
     assert [(name, cells[0].best) for name, cells in table.rows] == [("SI", True), ("EWC", False)]
 

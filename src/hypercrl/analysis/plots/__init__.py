@@ -1,0 +1,29 @@
+"""The figures of a comparison, one file each; what has no content is not drawn."""
+
+import matplotlib
+
+from hypercrl.analysis.comparison import Comparison
+from hypercrl.analysis.drawing import STYLE, Drawing
+from hypercrl.analysis.plots.cost import plot_cost
+from hypercrl.analysis.plots.embeddings import plot_embeddings
+from hypercrl.analysis.plots.heat_maps import plot_heat_maps
+from hypercrl.analysis.plots.learning_curves import plot_learning_curves
+from hypercrl.analysis.plots.model_error import plot_model_error
+from hypercrl.analysis.plots.ratios import plot_forward_transfer, plot_retention
+from hypercrl.analysis.plots.shared import Colours
+
+
+def build_drawings(comparison: Comparison, colours: Colours) -> list[Drawing]:
+    """Every figure that the comparison has content for."""
+    plots = (
+        plot_learning_curves,
+        plot_retention,
+        plot_forward_transfer,
+        plot_heat_maps,
+        plot_model_error,
+        plot_cost,
+        plot_embeddings,
+    )
+    with matplotlib.rc_context(STYLE):
+        drawings = [plot(comparison, colours) for plot in plots]
+    return [drawing for drawing in drawings if drawing is not None]

@@ -1,0 +1,56 @@
+"""What a method costs in parameters, memory and time."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from hypercrl.analysis.comparison import Comparison, Entry, mean_over_seeds
+from hypercrl.analysis.formatting import count, duration, size
+from hypercrl.analysis.table_formats import Cell, Table
+from hypercrl.analysis.tables.shared import sources
+
+
+def cost_table(comparison: Comparison) -> Table | None:
+    rows = [(entry.label, _cost_cells(entry)) for entry in comparison.entries]
+    return Table(
+        "cost",
+        "Cost",
+        "Trainable parameters and bytes kept for finished tasks (state and old transitions) at "
+        "the end, model evaluations behind one action, the median seconds of an update session "
+        "in the first and the last task, and the wall-clock time of a whole run.",
+        "Method",
+        (
+            "Parameters",
+            "Kept for old tasks",
+            "of it transitions",
+            "Evaluations per action",
+            "Session, first task",
+            "Session, last task",
+            "Run",
+        ),
+        tuple(rows),
+        sources(comparison.entries),
+    )
+
+
+def _cost_cells(entry: Entry) -> tuple[Cell, ...]:
+    last = [run.costs[-1] for run in entry.runs if run.costs]
+    kept = entry.stack(lambda scores: scores.bytes_kept)
+    seconds = mean_over_seeds(entry.stack(lambda scores: scores.seconds_per_session))
+    reached = [row[~np.isnan(row)][-1] for row in kept if not np.isnan(row).all()]
+    whole = [sum(t.seconds for t in run.task_times) for run in entry.runs if run.complete]
+    shown = [
+        (_mean([cost.parameters for cost in last]), count),
+        (_mean(reached), size),
+        (_mean([cost.memory_bytes for cost in last]), size),
+        (_mean([cost.evaluations_per_action for cost in last]), count),
+        (float(seconds[0]), duration),
+        (float(seconds[-1]), duration),
+        (_mean([total for total in whole if total > 0]), duration),
+    ]
+    return tuple(Cell(write(value), numbers={"": value}) for value, write in shown)
+
+
+def _mean(found: Sequence[float]) -> float:
+    return float(np.mean(found)) if found else math.nan
