@@ -10,6 +10,7 @@ import numpy as np
 
 from hypercrl.controller import load
 from hypercrl.experiment import streams
+from hypercrl.experiment.store import video_name
 from hypercrl.types import Spec, Suite
 
 FRAMES_AHEAD = 10  # still frames at the end, so that the last pose can be seen
@@ -37,11 +38,6 @@ class Filming:
             traceback.print_exc()
             first = next(iter(str(error).splitlines()), type(error).__name__)
             self.problem = f"No video could be made: {first}"
-
-
-def video_name(task: int, after: int) -> str:
-    """Where the video of a task is, filmed when task `after` had been learnt, in a run's folder."""
-    return f"videos/task-{task}-after-{after}.mp4"
 
 
 def record_run(run: Path, task: int, path: Path, *, seed: int = 0) -> float:

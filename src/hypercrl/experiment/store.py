@@ -7,6 +7,7 @@
     checkpoint.safetensors            everything needed to go on
     checkpoint.previous.safetensors   the one before
     events/                           TensorBoard
+    videos/                           one per task and moment, if asked for
 
 A checkpoint remembers how long the records were; what was written after it is cut off when the
 run continues. Only one process may write to a folder at a time.
@@ -227,6 +228,11 @@ class Store:
     def _add_tracker(self, tracker: Tracker) -> None:
         self._trackers.append(tracker)
         self._opened.callback(tracker.close)
+
+
+def video_name(task: int, after: int) -> str:
+    """Where the video of a task is, filmed when task `after` had been learnt, in a run's folder."""
+    return f"videos/task-{task}-after-{after}.mp4"
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from hypercrl.analysis.video import video_name
 from hypercrl.errors import UserError
-from hypercrl.experiment.store import read_config
+from hypercrl.experiment.store import read_config, video_name
 from hypercrl.sweep.job import Job, Outcome
 from hypercrl.sweep.location import Location, is_open_elsewhere
 from hypercrl.sweep.manifest import failure_since, now, write_manifest
