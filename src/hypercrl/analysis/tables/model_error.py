@@ -3,11 +3,11 @@
 import numpy as np
 from jaxtyping import Float
 
-from hypercrl.analysis import metrics, statistics
+from hypercrl.analysis import metrics
 from hypercrl.analysis.comparison import Comparison
-from hypercrl.analysis.formatting import UNDEFINED, spread
+from hypercrl.analysis.formatting import UNDEFINED
 from hypercrl.analysis.table_formats import Cell, Table
-from hypercrl.analysis.tables.shared import sources
+from hypercrl.analysis.tables.shared import number_cell, sources
 
 
 def model_error_table(comparison: Comparison) -> Table | None:
@@ -36,5 +36,4 @@ def model_error_table(comparison: Comparison) -> Table | None:
 
 
 def _error_cell(errors: Float[np.ndarray, "K T"]) -> Cell:
-    mean, deviation = statistics.mean_std(np.array([metrics.mean_of_defined(e) for e in errors]))
-    return Cell(spread(mean, deviation), numbers={"mean": mean, "std": deviation})
+    return number_cell(np.array([metrics.mean_of_defined(e) for e in errors]))
