@@ -54,10 +54,8 @@ class Runner:
         self.config, self.schedule, self.learner = config, config.schedule, config.learner
         self.store, self.display = store, display
         self.suite = config.build_suite()
+        self.at = Position()
         spec = self.suite.spec
-        self.episode_length = min(
-            self.schedule.episode_steps or spec.episode_length, spec.episode_length
-        )
         capacity = self.schedule.random_episodes * self.episode_length
         capacity += self.schedule.steps_per_task
         self.buffer = Buffer(spec, capacity)
@@ -65,7 +63,6 @@ class Runner:
         self.state = self.learner.init(spec, config.num_tasks, key=self._key("init"))
         self.tester = Tester(config, self.suite)
         self.recorder = Recorder(store, display, self.schedule.steps_per_task)
-        self.at = Position()
         self.actor: Actor | None = None  # in the task under way
         self.model: Model | None = None  # of the task under way
         self._stopwatch = Stopwatch()
@@ -93,6 +90,13 @@ class Runner:
             self._leave_environment()
         self.display.finish()
 
+    @property
+    def episode_length(self) -> int:
+        """Of training episodes: cut short, if at all, in the first half of a task."""
+        full = self.suite.spec.episode_length
+        early = 2 * self.at.step < self.schedule.steps_per_task
+        return min(self.schedule.episode_steps or full, full) if early else full
+
     def begin_task(self) -> None:
         """Make room for the task, explore it at random, learn from that."""
         self._stopwatch = Stopwatch()
@@ -113,8 +117,7 @@ class Runner:
     def act(self) -> None:
         """One step of model-predictive control on the current model."""
         assert self.actor is not None and self.model is not None
-        if 2 * self.at.step >= self.schedule.steps_per_task:
-            self.actor.episode_length = self.suite.spec.episode_length
+        self.actor.episode_length = self.episode_length
         step = self.actor.plan(self.model)
         self.at.step += 1
         self.recorder.step(self.at)
