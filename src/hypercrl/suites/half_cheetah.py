@@ -69,8 +69,8 @@ LAPTOP = Settings(
     # A half-cheetah that has fallen on its nose or its back stays there at first and shows
     # nothing else. Once it runs, whole episodes teach it full speed and how to get up.
     episode_steps=200,
-    update_every=1_000,
-    updates=4_000,
+    update_every=500,  # so that one that has fallen learns to get up while it lies there
+    updates=2_000,
     anneal=True,  # or now and then a session ends with a model that tips over
     hidden=(200, 200, 200, 200),
     activation="swish",
