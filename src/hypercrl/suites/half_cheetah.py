@@ -65,7 +65,7 @@ SPEC = Spec(
 
 LAPTOP = Settings(
     random_episodes=20,
-    steps_per_task=26_000,  # and 4,000 random ones
+    steps_per_task=20_000,  # and 4,000 random ones
     # A half-cheetah that has fallen on its nose or its back stays there at first and shows
     # nothing else. Once it runs, whole episodes teach it full speed and how to get up.
     episode_steps=200,
