@@ -38,13 +38,12 @@ class Layout:
         return n * m + m
 
     def unflatten(self, weights: Float[Array, "num_weights"]) -> Layers:
-        start, layers = 0, []
-        for n, m in self.shapes:
-            matrix = weights[start : start + n * m].reshape(n, m)
-            start += n * m
-            layers.append((matrix, weights[start : start + m]))
-            start += m
-        return tuple(layers)
+        tensors = jnp.split(weights, np.cumsum(self.tensor_sizes())[:-1])
+        matrices, biases = tensors[::2], tensors[1::2]
+        return tuple(
+            (matrix.reshape(shape), bias)
+            for matrix, bias, shape in zip(matrices, biases, self.shapes, strict=True)
+        )
 
     def init(self, *, key: PRNGKeyArray) -> Float[Array, "num_weights"]:
         """Xavier-uniform weights and zero biases, for networks that are trained directly."""
