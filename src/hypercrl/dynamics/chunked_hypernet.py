@@ -19,7 +19,6 @@ from hypercrl.dynamics.hypernet import (
     Hypernet,
     apply_hidden,
     init_hidden,
-    wide_product,
 )
 from hypercrl.dynamics.mlp import Layout, xavier_uniform
 
@@ -53,9 +52,12 @@ class ChunkedHypernet(Generator):
 
     def generate(self, params, embeddings):
         hidden = self._hidden(params["hidden"], params["chunks"], embeddings)
-        flat = wide_product(hidden.reshape(-1, hidden.shape[-1]), params["output"]["matrix"])
-        chunks = flat + params["output"]["bias"]
-        return _trim(chunks.reshape(len(embeddings), -1), self.layout.num_weights)
+        hidden = hidden.reshape(-1, hidden.shape[-1])
+        # The bias goes through the product: added to it, it would cost a pass over all weights.
+        hidden = jnp.concatenate([hidden, jnp.ones((len(hidden), 1))], axis=1)
+        output = jnp.concatenate([params["output"]["matrix"], params["output"]["bias"][None]])
+        chunks = (hidden @ output).reshape(len(embeddings), -1)
+        return _trim(chunks, self.layout.num_weights)
 
     def _hidden(self, layers, chunks, embeddings):
         """Hidden activations [T, num_chunks, hidden] of every task and chunk."""
