@@ -6,9 +6,12 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import scipy.stats
 
+from hypercrl.dynamics import full_hypernet
+from hypercrl.dynamics.adam import adam
 from hypercrl.dynamics.gradients import OuterSum, add_gradients, clip_by_norm, densify
 from hypercrl.dynamics.heads import GaussianHead, PointHead, get_head
 from hypercrl.dynamics.hypernet import Hypernet
@@ -59,7 +62,8 @@ def test_full_hypernetwork_against_a_hand_built_one():
     for layer in params["hidden"]:
         hidden = hidden @ np.asarray(layer["matrix"]) + np.asarray(layer["bias"])
         hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
-    expected = hidden @ np.asarray(params["output"]["matrix"]) + params["output"]["bias"]
+    matrix = np.concatenate(params["output"]["matrix"], axis=1)
+    expected = hidden @ matrix + params["output"]["bias"]
     np.testing.assert_allclose(generator.generate(params, x[None])[0], expected, rtol=1e-4)
 
 
@@ -154,10 +158,47 @@ def test_unknown_choices_say_what_is_known():
 def test_a_factored_gradient_is_clipped_like_the_matrix_it_stands_for(max_norm):
     rng = np.random.default_rng(0)
     draw = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731
-    one, other, bias = OuterSum(draw(3, 4), draw(3, 50)), OuterSum(draw(2, 4), draw(2, 50)), draw(9)
-    dense = {"matrix": one.dense() + other.dense(), "bias": bias}
+    one, other = (OuterSum(draw(n, 4), draw(n, 50), (20, 20, 10)) for n in (3, 2))
+    bias = draw(9)
+    matrix = one.left.T @ one.right + other.left.T @ other.right
+    dense = {"matrix": (matrix[:, :20], matrix[:, 20:40], matrix[:, 40:]), "bias": bias}
     factored = add_gradients({"matrix": one, "bias": bias}, {"matrix": other, "bias": 0 * bias})
     clipped = clip_by_norm(factored, max_norm)
     assert isinstance(clipped["matrix"], OuterSum)
     compare = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
     jax.tree.map(compare, densify(clipped), clip_by_norm(dense, max_norm))
+
+
+def test_adam_is_optax_s_to_rounding():
+    rng = np.random.default_rng(0)
+    params = {"small": jnp.zeros(7), "large": jnp.zeros((3, 5))}
+    ours, theirs = adam(1e-3), optax.adam(1e-3)
+    our_state, their_state = ours.init(params), theirs.init(params)
+    for scale in (1.0, 1e-3, 10.0, 0.0, 1e-12):
+        gradient = jax.tree.map(lambda x, s=scale: s * rng.normal(size=x.shape), params)
+        our_step, our_state = ours.update(gradient, our_state)
+        their_step, their_state = theirs.update(gradient, their_state)
+        compare = functools.partial(np.testing.assert_allclose, rtol=1e-4)
+        jax.tree.map(compare, our_step, their_step)
+
+
+def test_a_matrix_in_several_blocks_is_the_same_as_whole(monkeypatch):
+    """What a block boundary could break: order, the last narrow block, and all gradients."""
+    embeddings = jax.random.normal(jax.random.key(1), (3, 4))
+    slopes = jax.random.normal(jax.random.key(2), (3, LAYOUT.num_weights))
+
+    def outcome():
+        generator = FULL.generator(LAYOUT)
+        params = generator.init(key=jax.random.key(0))
+        weights, pull = generator.pull_back(params, embeddings)
+        gradient, embedding_gradient = pull(slopes)
+        matrix = densify(gradient)["output"]["matrix"]
+        return len(matrix), weights, np.concatenate(matrix, axis=1), embedding_gradient
+
+    whole = outcome()
+    monkeypatch.setattr(full_hypernet, "BLOCK", 16)
+    blocks = outcome()
+    assert whole[0] == 1
+    assert blocks[0] > 2
+    for one, other in zip(whole[1:], blocks[1:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -6,17 +6,23 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
-from hypercrl.dynamics.gradients import OuterSum
+from hypercrl.dynamics.gradients import OuterSum, split_columns
 from hypercrl.dynamics.hypernet import (
     NUM_PROBE_EMBEDDINGS,
     Generator,
     Hypernet,
     apply_hidden,
     init_hidden,
-    wide_product,
 )
 from hypercrl.dynamics.mlp import Layout, xavier_uniform
+
+# The output matrix is kept in blocks of so many columns. An update takes them one after the other,
+# so that the processor's cache holds a block from its gradient to the weights it generates next.
+BLOCK = 11_264
+
+VECTOR = 8  # 32-bit numbers that the processor takes at once
 
 
 @dataclass(frozen=True)
@@ -35,26 +41,37 @@ class FullHypernet(Generator):
             matrix = self._xavier(output_key)
         return {
             "hidden": hidden,
-            "output": {"matrix": matrix, "bias": jnp.zeros(self.layout.num_weights)},
+            "output": {
+                "matrix": split_columns(matrix, self.widths),
+                "bias": jnp.zeros(self.layout.num_weights),
+            },
         }
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Columns of each block of the output matrix."""
+        full, rest = divmod(self.layout.num_weights, BLOCK)
+        return (BLOCK,) * full + ((rest,) if rest else ())
 
     def generate(self, params, embeddings):
         hidden = apply_hidden(self.config.activation, params["hidden"], embeddings)
-        return wide_product(hidden, params["output"]["matrix"]) + params["output"]["bias"]
+        return _times_blocks(params["output"]["matrix"], hidden) + params["output"]["bias"]
 
     def pull_back(self, params, embeddings):
         """As derived, but with the large gradient factored."""
         activate = functools.partial(apply_hidden, self.config.activation)
         hidden, to_layers = jax.vjp(activate, params["hidden"], embeddings)
-        output = params["output"]
-        product, to_hidden = jax.vjp(lambda rows: wide_product(rows, output["matrix"]), hidden)
+        times = functools.partial(_times_blocks, params["output"]["matrix"])
+        product, to_hidden = jax.vjp(times, hidden)
 
         def pull(gradient):
             layers, embedding_gradient = to_layers(*to_hidden(gradient))
-            output = {"matrix": OuterSum(hidden, gradient), "bias": gradient.sum(0)}
+            matrix = OuterSum(hidden, gradient, self.widths)
+            bias = functools.reduce(jnp.add, gradient)  # row by row: XLA is slower at sum(0)
+            output = {"matrix": matrix, "bias": bias}
             return {"hidden": layers, "output": output}, embedding_gradient
 
-        return product + output["bias"], pull
+        return product + params["output"]["bias"], pull
 
     def _xavier(self, key):
         """Drawn per target tensor: flat, the long vector would make every weight tiny."""
@@ -72,3 +89,36 @@ class FullHypernet(Generator):
         std = jnp.asarray(np.sqrt(self.layout.he_variances()), jnp.float32) / jnp.sqrt(energy)
         shape = (self.config.hidden[-1], self.layout.num_weights)
         return jax.random.normal(key, shape) * std
+
+
+def _times_blocks(blocks, rows):
+    return jnp.concatenate([_wide_product(rows, block) for block in blocks], axis=1)
+
+
+@jax.custom_vjp
+def _wide_product(rows: Float[Array, "N n"], matrix: Float[Array, "n m"]) -> Float[Array, "N m"]:
+    """`rows @ matrix` for few rows and very many columns.
+
+    Its gradient in `rows` contracts over the long axis. Asking for it as `matrix @ gᵀ` lets XLA
+    stream the matrix as it lies in memory; the usual order is several times slower, and the
+    barrier keeps the compiler from going back to it. A number of rows that fills the processor's
+    vectors is quicker than a smaller one, unless it is one, which is a product with a vector.
+    """
+    return rows @ matrix
+
+
+def _wide_forward(rows, matrix):
+    return rows @ matrix, (rows, matrix)
+
+
+def _wide_backward(saved, gradient):
+    rows, matrix = saved
+    count = len(gradient)
+    if count == 1:
+        return (matrix @ gradient[0])[None], rows.T @ gradient
+    padded = jnp.pad(gradient, ((0, -count % VECTOR), (0, 0)))
+    by_column = jax.lax.optimization_barrier(matrix @ padded.T)
+    return by_column.T[:count], rows.T @ gradient
+
+
+_wide_product.defvjp(_wide_forward, _wide_backward)

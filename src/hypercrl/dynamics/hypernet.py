@@ -19,8 +19,6 @@ from hypercrl.types import Settings
 
 INITIALISATIONS = ("xavier", "hyperfan")
 
-VECTOR = 8  # 32-bit numbers
-
 # Hidden activations for hyperfan are measured on this many standard-normal embeddings.
 NUM_PROBE_EMBEDDINGS = 256
 
@@ -106,30 +104,3 @@ def apply_hidden(activation: str, layers, x: Float[Array, "*N n"]) -> Float[Arra
     for layer in layers:
         x = ACTIVATIONS[activation](x @ layer["matrix"] + layer["bias"])
     return x
-
-
-@jax.custom_vjp
-def wide_product(hidden: Float[Array, "N n"], matrix: Float[Array, "n W"]) -> Float[Array, "N W"]:
-    """`hidden @ matrix` for few rows and very many columns, the last layer of a hypernetwork.
-
-    Its gradient in `hidden` contracts over the long axis. Asking for it as `matrix @ gᵀ` lets
-    XLA stream the matrix as it lies in memory; the usual order is several times slower, and
-    the barrier keeps the compiler from going back to it. Rows that fill the processor's vectors
-    are quicker than fewer.
-    """
-    return hidden @ matrix
-
-
-def _wide_forward(hidden, matrix):
-    return hidden @ matrix, (hidden, matrix)
-
-
-def _wide_backward(saved, gradient):
-    hidden, matrix = saved
-    rows = len(gradient)
-    padded = jnp.pad(gradient, ((0, -rows % VECTOR), (0, 0)))
-    by_column = jax.lax.optimization_barrier(matrix @ padded.T)
-    return by_column.T[:rows], hidden.T @ gradient
-
-
-wide_product.defvjp(_wide_forward, _wide_backward)

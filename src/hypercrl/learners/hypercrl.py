@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Int
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
+from hypercrl.dynamics.adam import adam
 from hypercrl.dynamics.fit import run_updates, shrink
 from hypercrl.dynamics.gradients import add_gradients, clip_by_norm, densify
 from hypercrl.dynamics.heads import get_head
@@ -27,6 +28,12 @@ from hypercrl.dynamics.model import Network, dynamics_loss, prepare
 from hypercrl.errors import UserError
 from hypercrl.registry import learners
 from hypercrl.types import Learner, Settings, Spec
+
+# A CPU should finish with one block of the hypernetwork's matrix before it takes the next; XLA's
+# usual order takes all of them through each part of an update in turn.
+DEPTH_FIRST: dict[str, Any] = {
+    "compiler_options": {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+}
 
 
 class HyperState(eqx.Module):
@@ -138,11 +145,11 @@ class HyperCRL(Learner):
 
     @property
     def _adam(self):
-        return optax.adam(self.learning_rate)
+        return adam(self.learning_rate)
 
     @property
     def _embedding_adam(self):
-        return optax.adam(self.embedding_learning_rate)
+        return adam(self.embedding_learning_rate)
 
     def generator(self, spec: Spec) -> Generator:
         return self.hypernet.generator(self.network.layout(spec))
@@ -173,29 +180,34 @@ def _model(learner: HyperCRL, state: HyperState, task):
     return learner.network.model(state.spec, weights, state.normalizers.select(task))
 
 
-@eqx.filter_jit
+@eqx.filter_jit(**DEPTH_FIRST)
 def _session(learner: HyperCRL, state: HyperState, data, num_updates, key):
     """S updates of Θ and e_t on the current task's data."""
     spec, task = state.spec, state.task
     normalizer = fit_normalizer(spec, data, learner.network.scale_targets)
     inputs, targets = prepare(spec, normalizer, *data[:3])
 
-    def step(carry, key, progress):
+    def step(loop, key, progress):
+        carry, weights = loop
         params, embeddings, optimizer, embedding_optimizer = carry
         rows = sample_rows(key, data.count, learner.batch_size)
         batch = (inputs[rows], targets[rows])
-        gradients, (fit, penalty) = gradients_of_losses(learner, state, carry, batch, progress)
+        gradients, losses = gradients_of_losses(learner, state, carry, weights, batch, progress)
+        fit, penalty = losses
         gradient, slope = densify(clip_by_norm(gradients, learner.max_gradient_norm))
         updates, optimizer = learner._adam.update(gradient, optimizer)
         shift, embedding_optimizer = learner._embedding_adam.update(slope, embedding_optimizer)
         updates, shift = shrink((updates, shift), learner.anneal, progress)
         params = optax.apply_updates(params, updates)
         embeddings = embeddings.at[task].add(shift)
+        # Generated here, not where they are used, because Θ is still in the processor's cache.
+        weights = starting_weights(learner, state, params, embeddings)
         info = {"loss": fit / learner.batch_size, "regulariser": penalty / learner.batch_size}
-        return (params, embeddings, optimizer, embedding_optimizer), info
+        return ((params, embeddings, optimizer, embedding_optimizer), weights), info
 
     carry = (state.params, state.embeddings, state.optimizer, state.embedding_optimizer)
-    carry, info = run_updates(step, carry, num_updates, key)
+    loop = (carry, starting_weights(learner, state, state.params, state.embeddings))
+    (carry, _), info = run_updates(step, loop, num_updates, key)
     params, embeddings, optimizer, embedding_optimizer = carry
     normalizers = state.normalizers.replace(task, normalizer)
     new = HyperState(
@@ -211,7 +223,13 @@ def _session(learner: HyperCRL, state: HyperState, data, num_updates, key):
     return new, info
 
 
-def gradients_of_losses(learner: HyperCRL, state: HyperState, carry, batch, progress):
+def starting_weights(learner: HyperCRL, state: HyperState, params, embeddings):
+    """The weights an update starts from: the current task's or, without look-ahead, all tasks'."""
+    rows = embeddings[state.task][None] if learner.lookahead else embeddings
+    return learner.generator(state.spec).generate(params["hypernet"], rows)
+
+
+def gradients_of_losses(learner: HyperCRL, state: HyperState, carry, weights, batch, progress):
     """Gradients of L_t in Θ and of L_dyn in e_t, and the two parts of L_t."""
     params, embeddings, optimizer, _ = carry
     task, generator = state.task, learner.generator(state.spec)
@@ -219,14 +237,14 @@ def gradients_of_losses(learner: HyperCRL, state: HyperState, carry, batch, prog
     penalty_and_slope = jax.value_and_grad(learner.regulariser)
 
     if not learner.lookahead:  # one pass over Θ serves both
-        weights, pull = generator.pull_back(params["hypernet"], embeddings)
+        _, pull = generator.pull_back(params["hypernet"], embeddings)
         fit, (slope, head) = fit_and_slopes(weights[task], params["head"], *batch, state.spec)
         penalty, slopes = penalty_and_slope(weights, state.anchors, task)
         gradient, embedding_gradients = pull(slopes.at[task].add(slope))
         gradient = {"hypernet": gradient, "head": head}
         return (gradient, embedding_gradients[task]), (fit, penalty)
 
-    weights, pull = generator.pull_back(params["hypernet"], embeddings[task][None])
+    _, pull = generator.pull_back(params["hypernet"], embeddings[task][None])
     fit, (slope, head) = fit_and_slopes(weights[0], params["head"], *batch, state.spec)
     gradient, embedding_gradient = pull(slope[None])
     gradient = {"hypernet": gradient, "head": head}
