@@ -84,19 +84,26 @@ def test_bodies_move_differently():
             assert np.abs(paths[i] - paths[j]).max() > 0.5
 
 
-def test_camera_follows_the_runner():
+def picture_at(distance):
     env = suites.get("half_cheetah")().tasks[0].make("rgb_array")
     env.reset(seed=0)
-    env.data.qpos[0] = 25.0
+    env.data.qpos[0] = distance
     mujoco.mj_forward(env.model, env.data)
-    away = env.render()
-    env.data.qpos[0] = 0.0
-    mujoco.mj_forward(env.model, env.data)
-    home = env.render()
-    # The runner is in the middle of both pictures, in its own colour.
-    for picture in (away, home):
-        red, green, blue = picture.astype(int).transpose(2, 0, 1)
+    return env.render().astype(int)
+
+
+def test_camera_follows_the_runner():
+    for picture in (picture_at(25.0), picture_at(0.0)):
+        # The runner is in the middle, in its own colour.
+        red, green, blue = picture.transpose(2, 0, 1)
         body = (red > blue + 60) & (red > green + 20)
         columns = np.flatnonzero(body.any(0))
         assert body.sum() > 1_000
         assert 0.25 * picture.shape[1] < columns.mean() < 0.75 * picture.shape[1]
+
+
+def test_floor_and_shadow_are_drawn_along_the_whole_run():
+    squares = 80 / 60  # metres after which Gymnasium's floor repeats itself
+    home, away = picture_at(0.0), picture_at(90 * squares)
+    different = np.abs(home - away).max(-1) > 30
+    assert different.mean() < 0.01

@@ -115,6 +115,8 @@ PAPER = Settings(
     },
 )
 
+FLOOR_SCALE = 10  # Gymnasium's floor is drawn to 40 m, and a good run is longer than 100 m
+SCENE_SIZE = 10.0  # metres; shadows are drawn as finely as this is small
 BODY_COLOUR = (0.85, 0.60, 0.33, 1.0)
 SCALED_COLOUR = (0.16, 0.36, 0.60, 1.0)
 
@@ -224,7 +226,12 @@ def _decorate(model: mujoco.MjSpec) -> None:
     floor.rgb1, floor.rgb2 = (1.0, 1.0, 1.0), (0.82, 0.86, 0.90)
     material = model.material("MatPlane")
     material.reflectance = material.specular = material.shininess = 0.0
-    model.geom("floor").rgba = (1.0, 1.0, 1.0, 1.0)
+    ground = model.geom("floor")
+    ground.rgba = (1.0, 1.0, 1.0, 1.0)
+    ground.size = ground.size * FLOOR_SCALE
+    material.texrepeat = material.texrepeat * FLOOR_SCALE
+    model.stat.extent = SCENE_SIZE
     model.visual.headlight.ambient = model.visual.headlight.diffuse = (0.35, 0.35, 0.35)
     (light,) = model.lights
     light.dir, light.diffuse = (0.25, 0.5, -1.0), (0.5, 0.5, 0.5)
+    light.mode = mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM  # or the shadow stays behind
