@@ -1,31 +1,29 @@
 """Retention and forward transfer as bars, beside the paper's numbers."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from hypercrl.analysis import metrics, paper, statistics
-from hypercrl.analysis.comparison import Comparison, Entry, Scores
+from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.drawing import Drawing, mark_series, panel_grid
 from hypercrl.analysis.formatting import percent
 from hypercrl.analysis.palette import INK, MUTED, PAGE, SERIES
 from hypercrl.analysis.plots.shared import Colours, figure_name, share_limits
+from hypercrl.analysis.ratios import FORWARD_TRANSFER, RETENTION, RatioMetric
 
 
 def plot_retention(comparison: Comparison, colours: Colours) -> Drawing | None:
     return _plot_ratios(
         comparison,
         colours,
-        "retention",
+        RETENTION,
         "Retention",
         "What is left at the end of the return that a task had when it was learnt. Bars are "
         "interquartile means over seeds, whiskers 95 % bootstrap intervals, diamonds the paper.",
-        lambda scores: scores.retention,
-        first_task=1,
-        published=paper.RETENTION,
     )
 
 
@@ -33,44 +31,33 @@ def plot_forward_transfer(comparison: Comparison, colours: Colours) -> Drawing |
     return _plot_ratios(
         comparison,
         colours,
-        "forward-transfer",
+        FORWARD_TRANSFER,
         "Forward transfer",
         "The return on a task when just learnt, against a model that has only ever seen this "
         "task. Bars, whiskers and diamonds as for retention.",
-        lambda scores: scores.forward_transfer,
-        first_task=2,
-        published=paper.FORWARD_TRANSFER,
     )
 
 
 def _plot_ratios(
-    comparison: Comparison,
-    colours: Colours,
-    name: str,
-    title: str,
-    reading: str,
-    read: Callable[[Scores], Sequence[metrics.Ratio]],
-    *,
-    first_task: int,
-    published: dict[str, dict[str, paper.Row]],
+    comparison: Comparison, colours: Colours, metric: RatioMetric, title: str, reading: str
 ) -> Drawing | None:
     entries = [entry for entry in comparison.entries if not entry.is_reference]
-    found = [entry.stack(lambda s: metrics.values(read(s))) for entry in entries]
+    found = [entry.stack(lambda s: metrics.values(metric.read(s))) for entry in entries]
     if not any(np.isfinite(values).any() for values in found):
         return None
     num_tasks = len(comparison.tasks) - 1
     figure, panels = panel_grid(num_tasks + 1, left=0.95)
-    rows = published.get(comparison.suite, {})
+    rows = metric.published.get(comparison.suite, {})
     whole = [statistics.estimate_iqm(list(values.T)) for values in found]
     columns = [[statistics.estimate_iqm([v[:, task]]) for v in found] for task in range(num_tasks)]
     for index, (axes, estimates) in enumerate(zip(panels, [whole, *columns], strict=True)):
-        axes.set_title("Average" if index == 0 else f"Task {first_task + index - 1}")
+        axes.set_title("Average" if index == 0 else f"Task {metric.first_task + index - 1}")
         marks = [_paper_mark(rows.get(entry.method), index, num_tasks) for entry in entries]
         _plot_bars(axes, entries, estimates, marks, colours)
     share_limits(panels)
     shown = [f"{e.label} {percent(s.value)} %" for e, s in zip(entries, whole, strict=True)]
     alt = f"{title} on {comparison.title}, average over tasks: {', '.join(shown)}."
-    return Drawing(figure_name(comparison, name), title, reading, alt, figure, panels)
+    return Drawing(figure_name(comparison, metric.name), title, reading, alt, figure, panels)
 
 
 def _paper_mark(row: paper.Row | None, index: int, num_tasks: int) -> float:

@@ -7,8 +7,9 @@ import numpy as np
 from hypercrl.analysis import metrics
 from hypercrl.analysis.comparison import Comparison, Scores
 from hypercrl.analysis.formatting import UNDEFINED, number
+from hypercrl.analysis.ratios import Ratios
 from hypercrl.analysis.table_formats import Cell, Table
-from hypercrl.analysis.tables.shared import Ratios, number_cell, percent_cell, sources
+from hypercrl.analysis.tables.shared import number_cell, percent_cell, sources
 
 
 def metrics_table(comparison: Comparison) -> Table | None:

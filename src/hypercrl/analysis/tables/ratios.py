@@ -8,20 +8,18 @@ import numpy as np
 from hypercrl.analysis import metrics, paper, statistics
 from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.formatting import number, percent
+from hypercrl.analysis.ratios import FORWARD_TRANSFER, RETENTION, RatioMetric
 from hypercrl.analysis.table_formats import Cell, Table
-from hypercrl.analysis.tables.shared import Ratios, percent_cell, sources
+from hypercrl.analysis.tables.shared import percent_cell, sources
 
 
 def retention_table(comparison: Comparison) -> Table | None:
     return _ratio_table(
         comparison,
-        "retention",
+        RETENTION,
         "Retention of old tasks, %",
         "The return on a task after all training over the return when it had just been learnt. "
         "100 is nothing forgotten; above, later tasks have helped.",
-        lambda scores: scores.retention,
-        first_task=1,
-        published=paper.RETENTION,
     )
 
 
@@ -30,35 +28,25 @@ def forward_transfer_table(comparison: Comparison) -> Table | None:
         return None
     return _ratio_table(
         comparison,
-        "forward-transfer",
+        FORWARD_TRANSFER,
         "Forward transfer to new tasks, %",
         "The return on a task when just learnt over that of a model trained on this task alone, "
         "from scratch. Above 100, what was learnt before has helped.",
-        lambda scores: scores.forward_transfer,
-        first_task=2,
-        published=paper.FORWARD_TRANSFER,
     )
 
 
 def _ratio_table(
-    comparison: Comparison,
-    name: str,
-    title: str,
-    reading: str,
-    read: Ratios,
-    *,
-    first_task: int,
-    published: dict[str, dict[str, paper.Row]],
+    comparison: Comparison, metric: RatioMetric, title: str, reading: str
 ) -> Table | None:
     entries = [entry for entry in comparison.entries if not entry.is_reference]
     num_tasks = len(comparison.tasks) - 1
     if num_tasks < 1:
         return None
-    rows = published.get(comparison.suite, {})
-    cells = [_ratio_cells(entry, read, rows.get(entry.method)) for entry in entries]
-    columns = [f"Task {first_task + k}" for k in range(num_tasks)]
+    rows = metric.published.get(comparison.suite, {})
+    cells = [_ratio_cells(entry, metric, rows.get(entry.method)) for entry in entries]
+    columns = [f"Task {metric.first_task + k}" for k in range(num_tasks)]
     return Table(
-        name,
+        metric.name,
         title,
         reading,
         "Method",
@@ -68,8 +56,8 @@ def _ratio_table(
     )
 
 
-def _ratio_cells(entry: Entry, read: Ratios, published: paper.Row | None) -> list[Cell]:
-    per_seed = [read(scores) for scores in entry.scores]
+def _ratio_cells(entry: Entry, metric: RatioMetric, published: paper.Row | None) -> list[Cell]:
+    per_seed = [metric.read(scores) for scores in entry.scores]
     found = np.stack([metrics.values(ratios) for ratios in per_seed])
     known = published.tasks if published and len(published.tasks) == found.shape[1] else ()
     cells = []

@@ -1,16 +1,14 @@
 """What several tables share: cells over seeds, and the line that names the seeds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
-from hypercrl.analysis import metrics, paper, statistics
-from hypercrl.analysis.comparison import Entry, Scores
+from hypercrl.analysis import paper, statistics
+from hypercrl.analysis.comparison import Entry
 from hypercrl.analysis.formatting import percent_spread, seeds, spread
 from hypercrl.analysis.table_formats import Cell
-
-Ratios = Callable[[Scores], Sequence[metrics.Ratio]]
 
 
 def number_cell(found: Float[np.ndarray, "K"]) -> Cell:
