@@ -64,11 +64,11 @@ SPEC = Spec(
 )
 
 LAPTOP = Settings(
-    random_episodes=20,
+    random_episodes=40,
     steps_per_task=20_000,  # and 4,000 random ones
-    # A half-cheetah that has fallen on its nose or its back stays there at first and shows
-    # nothing else. Once it runs, whole episodes teach it full speed and how to get up.
-    episode_steps=200,
+    # A half-cheetah that has fallen on its back slides on slowly and, if it is given the time,
+    # fills its data with that. Once it runs, whole episodes teach it full speed and to get up.
+    episode_steps=100,
     update_every=500,  # so that one that has fallen learns to get up while it lies there
     updates=2_000,
     anneal=True,  # or now and then a session ends with a model that tips over
