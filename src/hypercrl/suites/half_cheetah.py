@@ -65,7 +65,7 @@ SPEC = Spec(
 
 LAPTOP = Settings(
     random_episodes=40,
-    steps_per_task=20_000,  # and 4,000 random ones
+    steps_per_task=26_000,  # and 4,000 random ones
     # A half-cheetah that has fallen on its back slides on slowly and, if it is given the time,
     # fills its data with that. Once it runs, whole episodes teach it full speed and to get up.
     episode_steps=100,
