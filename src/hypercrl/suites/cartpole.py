@@ -55,6 +55,7 @@ LAPTOP = Settings(
     steps_per_task=2_000,
     update_every=100,
     updates=500,
+    anneal=True,  # or some seeds learn the second and third length badly and lose the first
     hidden=(100, 100),
     scale_targets=True,
     hypernet_hidden=(20, 20),
