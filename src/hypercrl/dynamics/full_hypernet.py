@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,7 @@ class FullHypernet(Generator):
 
     config: Hypernet
     layout: Layout
+    generates_early: ClassVar[bool] = True
 
     def init(self, *, key):
         hidden_key, output_key, probe_key = jax.random.split(key, 3)

@@ -7,7 +7,7 @@ of many tasks in one call, so that the regulariser reads Θ from memory only onc
 
 import abc
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -77,6 +77,9 @@ class Hypernet:
 
 class Generator(abc.ABC):
     """A hypernetwork for one target layout; stateless."""
+
+    generates_early: ClassVar[bool] = False
+    """Generate the next update's weights at the end of this one, while Θ is in the cache."""
 
     @abc.abstractmethod
     def init(self, *, key: PRNGKeyArray) -> Any:

@@ -186,10 +186,13 @@ def _session(learner: HyperCRL, state: HyperState, data, num_updates, key):
     spec, task = state.spec, state.task
     normalizer = fit_normalizer(spec, data, learner.network.scale_targets)
     inputs, targets = prepare(spec, normalizer, *data[:3])
+    early = learner.generator(spec).generates_early
 
     def step(loop, key, progress):
         carry, weights = loop
         params, embeddings, optimizer, embedding_optimizer = carry
+        if not early:
+            weights = starting_weights(learner, state, params, embeddings)
         rows = sample_rows(key, data.count, learner.batch_size)
         batch = (inputs[rows], targets[rows])
         gradients, losses = gradients_of_losses(learner, state, carry, weights, batch, progress)
@@ -200,14 +203,13 @@ def _session(learner: HyperCRL, state: HyperState, data, num_updates, key):
         updates, shift = shrink((updates, shift), learner.anneal, progress)
         params = optax.apply_updates(params, updates)
         embeddings = embeddings.at[task].add(shift)
-        # Generated here, not where they are used, because Θ is still in the processor's cache.
-        weights = starting_weights(learner, state, params, embeddings)
+        weights = starting_weights(learner, state, params, embeddings) if early else None
         info = {"loss": fit / learner.batch_size, "regulariser": penalty / learner.batch_size}
         return ((params, embeddings, optimizer, embedding_optimizer), weights), info
 
     carry = (state.params, state.embeddings, state.optimizer, state.embedding_optimizer)
-    loop = (carry, starting_weights(learner, state, state.params, state.embeddings))
-    (carry, _), info = run_updates(step, loop, num_updates, key)
+    weights = starting_weights(learner, state, state.params, state.embeddings) if early else None
+    (carry, _), info = run_updates(step, (carry, weights), num_updates, key)
     params, embeddings, optimizer, embedding_optimizer = carry
     normalizers = state.normalizers.replace(task, normalizer)
     new = HyperState(
