@@ -13,10 +13,10 @@ demo-cartpole: setup  ## retention and forward transfer on cart-pole, two seeds
 	$(BIN)/hypercrl sweep --suite cartpole --method hypercrl finetune single --seeds 2 --tasks 3 --out runs/demo-cartpole
 
 test: setup-dev lint types  ## everything but the learning tests that take minutes
-	$(BIN)/pytest -m "not slow" -n 2
+	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
 
 test-all: setup-dev lint types
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 lint: setup-dev
 	$(BIN)/ruff check .
