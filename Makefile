@@ -15,8 +15,8 @@ demo-cartpole: setup  ## retention and forward transfer on cart-pole, two seeds
 test: setup-dev lint types  ## everything but the learning tests that take minutes
 	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
 
-test-all: setup-dev lint types
-	$(BIN)/pytest -n 2 --dist worksteal
+test-all: setup-dev lint types  ## those too, and everything compiled as for a user
+	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/pytest -n 2 --dist worksteal
 
 lint: setup-dev
 	$(BIN)/ruff check .

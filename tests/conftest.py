@@ -1,13 +1,12 @@
-"""Imported before any test module: MuJoCo must find the renderer already chosen."""
+"""Imported before any test module: what JAX and MuJoCo must find already chosen."""
 
-import pytest
+import os
 
-import hypercrl.simulation  # noqa: F401
-import tiny
+# Tests compile much and run it briefly, so they ask for code that is ready soon, not for fast code.
+# `make test-all` says 0 here and runs what a user would run.
+if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
+    os.environ["XLA_FLAGS"] = (
+        os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
+    )
 
-
-@pytest.fixture(scope="module")
-def quickly():
-    """For modules that compile much and run it briefly."""
-    with tiny.compiled_quickly():
-        yield
+import hypercrl.simulation  # noqa: F401  (chooses the renderer)

@@ -12,8 +12,6 @@ from hypercrl.dynamics.fit import run_updates, shrink
 from hypercrl.registry import learners
 from sequences import SETTINGS, SPEC, data, error, key
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 ANNEALING = [n for n in learners.names() if hasattr(learners.get(n), "anneal")]
 
 

@@ -68,7 +68,7 @@ def moody(trouble):
 
 @pytest.fixture(autouse=True, scope="module")
 def _tiny():
-    with tiny.registered(), tiny.compiled_quickly():
+    with tiny.registered():
         yield
 
 

@@ -12,8 +12,6 @@ from hypercrl.learners.baseline import Kept
 from hypercrl.learners.coreset import Coreset, draw_from_union
 from problems import make_spec
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 SPEC = make_spec()
 
 

@@ -37,7 +37,6 @@ class Launcher:
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
             "JAX_PLATFORMS": "cpu",
-            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # compiles faster
             "JAX_COMPILATION_CACHE_DIR": str(cache),
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",

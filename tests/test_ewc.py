@@ -10,9 +10,6 @@ from hypercrl.learners.ewc import EWC, fisher_diagonal
 from hypercrl.learners.finetune import FineTune
 from problems import linear_data, make_spec
 from sequences import TINY, learn_briefly
-from tiny import compiled_quickly
-
-pytestmark = pytest.mark.usefixtures("quickly")
 
 SPEC = make_spec()
 
@@ -75,16 +72,9 @@ def test_strength_means_the_same_for_any_batch_size():
     assert float(ratio) == pytest.approx(4.0)
 
 
-@pytest.mark.parametrize("quickly", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_zero_strength_is_fine_tuning_bit_for_bit(quickly):
-    """Also when compiled as in a run, where a penalty of zero may be fused with other things."""
-    learn_briefly.cache_clear()
-    jax.clear_caches()
-    with compiled_quickly(quickly):
-        ewc = learn_briefly(EWC(network=TINY, strength=0.0, batch_size=16))[-1]
-        plain = learn_briefly(FineTune(network=TINY, batch_size=16))[-1]
-        assert jnp.abs(ewc.extra["fisher"]).max() > 0
-        for one, other in zip(
-            jax.tree.leaves(ewc.params), jax.tree.leaves(plain.params), strict=True
-        ):
-            np.testing.assert_array_equal(one, other)
+def test_zero_strength_is_fine_tuning_bit_for_bit():
+    ewc = learn_briefly(EWC(network=TINY, strength=0.0, batch_size=16))[-1]
+    plain = learn_briefly(FineTune(network=TINY, batch_size=16))[-1]
+    assert jnp.abs(ewc.extra["fisher"]).max() > 0
+    for one, other in zip(jax.tree.leaves(ewc.params), jax.tree.leaves(plain.params), strict=True):
+        np.testing.assert_array_equal(one, other)

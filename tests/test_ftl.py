@@ -11,8 +11,6 @@ from hypercrl.learners import ftl
 from hypercrl.learners.ftl import FTL
 from problems import linear_data, make_spec
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 SPEC = make_spec()
 CAPACITY = 2_000
 SMALL = FTL(num_grids=12, num_bins=4)

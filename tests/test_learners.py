@@ -28,8 +28,6 @@ from sequences import (
     to_arrays,
 )
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 METHODS = learners.names()
 FORGETTING_FREE = ("single", "pnn", "ftl")  # by construction
 

@@ -16,7 +16,7 @@ from hypercrl.training import run
 def finished(tmp_path_factory):
     """A run whose two tasks push in opposite directions, each learnt well by its own model."""
     folder = tmp_path_factory.mktemp("runs") / "single"
-    with tiny.registered(), tiny.compiled_quickly():
+    with tiny.registered():
         config = tiny.configure(method="single", updates=300, steps_per_task=60)
         run(config, folder, Silent())
         yield folder

@@ -17,8 +17,6 @@ from hypercrl.learners.multitask import MultiTask, draw_rows, sum_over_old_tasks
 from hypercrl.types import Memory
 from problems import linear_data, make_spec
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 SPEC = make_spec()
 COUNT = 80
 

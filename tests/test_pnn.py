@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from hypercrl.dynamics.mlp import Layout
 from hypercrl.dynamics.model import Network
@@ -11,8 +10,6 @@ from hypercrl.dynamics.progressive import Progressive
 from hypercrl.learners.pnn import PNN
 from hypercrl.learners.single import Single
 from problems import linear_data, make_spec
-
-pytestmark = pytest.mark.usefixtures("quickly")
 
 SPEC = make_spec()
 SMALL = PNN(network=Network(hidden=(6, 5)), adapter=3, batch_size=16)

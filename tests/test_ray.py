@@ -31,7 +31,7 @@ def test_a_cluster_gives_the_metrics_of_single_runs(tmp_path):
         args = ("--suite", "toy", *EIGHT_RUNS, *launch_on(cluster.address))
         status, output = sweep(tmp_path, *args, **QUIET)
     assert status == 0, output
-    assert metrics(tmp_path) == single_runs()
+    assert metrics(tmp_path) == single_runs(4)
     manifest = read_manifest(tmp_path)
     assert {entry["state"] for entry in manifest.values()} == {"finished"}
     assert all(len(entry["attempts"]) == 1 for entry in manifest.values())
@@ -48,7 +48,7 @@ def test_a_node_that_dies_costs_nothing_but_time(tmp_path):
         output, _ = process.communicate()
     assert process.returncode == 0, output
     found = {name.replace("toy-slow", "toy"): text for name, text in metrics(tmp_path).items()}
-    assert found == single_runs()
+    assert found == single_runs(4)
     states = [attempt["state"] for attempt in attempts(tmp_path, name)]
     assert states == ["lost", "finished"]
     assert "continuing at task 2" in (tmp_path / name / "run.log").read_text()
@@ -86,7 +86,7 @@ def test_a_cluster_keeps_its_runs_behind_a_url_and_can_be_interrupted(tmp_path):
         status, output = sweep(f"file://{store}", *args, TOY_TROUBLE="1", **QUIET)
         assert status == 0, output
     names = [f"toy-slow-single-custom-s{seed}" for seed in range(2)]
-    expected = single_runs()
+    expected = single_runs(4)
     assert metrics(store) == {name: expected[name.replace("-slow", "")] for name in names}
     assert "continuing at task" in (store / name / "run.log").read_text()
 

@@ -22,7 +22,7 @@ NEVER = 1e9  # seconds between two checkpoints
 
 @pytest.fixture(autouse=True, scope="module")
 def _tiny():
-    with tiny.registered(), tiny.compiled_quickly():
+    with tiny.registered():
         yield
 
 
@@ -94,8 +94,7 @@ def test_interruptions_change_nothing_in_any_mode(tmp_path, suite, mode):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("suite", "mode"), MODES)
 def test_interruptions_change_nothing_for_any_method_in_any_mode(tmp_path, method, suite, mode):
-    with tiny.compiled_quickly(False):
-        check_interruptions(tmp_path, suite, method, mode)
+    check_interruptions(tmp_path, suite, method, mode)
 
 
 @pytest.mark.slow

@@ -11,9 +11,6 @@ from hypercrl.learners.finetune import FineTune
 from hypercrl.learners.si import SI
 from problems import linear_data, make_spec
 from sequences import TINY, learn_briefly
-from tiny import compiled_quickly
-
-pytestmark = pytest.mark.usefixtures("quickly")
 
 SPEC = make_spec()
 SPRINGY = SI(network=TINY, strength=100.0, batch_size=16)
@@ -109,16 +106,9 @@ def test_penalty_is_quadratic_around_the_start_of_the_task():
     assert float(learner.penalty(moved, state.extra)) == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.parametrize("quickly", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_zero_strength_is_fine_tuning_bit_for_bit(quickly):
-    """Also when compiled as in a run, where a penalty of zero may be fused with other things."""
-    learn_briefly.cache_clear()
-    jax.clear_caches()
-    with compiled_quickly(quickly):
-        si = learn_briefly(SI(network=TINY, strength=0.0, batch_size=16))[-1]
-        plain = learn_briefly(FineTune(network=TINY, batch_size=16))[-1]
-        assert si.extra["importance"].max() > 0
-        for one, other in zip(
-            jax.tree.leaves(si.params), jax.tree.leaves(plain.params), strict=True
-        ):
-            np.testing.assert_array_equal(one, other)
+def test_zero_strength_is_fine_tuning_bit_for_bit():
+    si = learn_briefly(SI(network=TINY, strength=0.0, batch_size=16))[-1]
+    plain = learn_briefly(FineTune(network=TINY, batch_size=16))[-1]
+    assert si.extra["importance"].max() > 0
+    for one, other in zip(jax.tree.leaves(si.params), jax.tree.leaves(plain.params), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -22,7 +22,7 @@ from small_disk import open_folder, read_only, small_disk
 
 @pytest.fixture(autouse=True, scope="module")
 def _tiny():
-    with tiny.registered(), tiny.compiled_quickly():
+    with tiny.registered():
         yield
 
 

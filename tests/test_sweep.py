@@ -30,7 +30,7 @@ from hypercrl.sweep.status import RunStatus
 from hypercrl.sweep.table import SweepDisplay, describe, draw_table
 from hypercrl.threads import one_thread
 from sweeping import (
-    EIGHT_RUNS,
+    FOUR_RUNS,
     attempts,
     is_alive,
     metrics,
@@ -504,13 +504,13 @@ def write_progress(folder: Path, config, step: int) -> None:
 
 
 def test_a_sweep_gives_the_metrics_of_single_runs(tmp_path):
-    status, output = sweep(tmp_path, "--suite", "toy", *EIGHT_RUNS, "--no-report")
+    status, output = sweep(tmp_path, "--suite", "toy", *FOUR_RUNS, "--no-report")
     assert status == 0, output
     assert metrics(tmp_path) == single_runs()
     manifest = read_manifest(tmp_path)
     assert {entry["state"] for entry in manifest.values()} == {"finished"}
     before = {name: attempts(tmp_path, name) for name in manifest}
-    status, output = sweep(tmp_path, "--suite", "toy", *EIGHT_RUNS, "--no-report")
+    status, output = sweep(tmp_path, "--suite", "toy", *FOUR_RUNS, "--no-report")
     assert status == 0, output
     assert {name: attempts(tmp_path, name) for name in manifest} == before
 
@@ -543,7 +543,7 @@ def test_two_sweeps_at_once_share_the_runs(tmp_path):
     outputs = [process.communicate()[0] for process in sweeps]
     assert [process.returncode for process in sweeps] == [0, 0], outputs
     names = [f"toy-single-custom-s{seed}" for seed in range(4)]
-    assert metrics(tmp_path) == {name: single_runs()[name] for name in names}
+    assert metrics(tmp_path) == {name: single_runs(4)[name] for name in names}
     assert [len(attempts(tmp_path, name)) for name in names] == [1, 1, 1, 1]
     assert {entry["state"] for entry in read_manifest(tmp_path).values()} == {"finished"}
 

@@ -18,9 +18,9 @@ def read_frames(path) -> np.ndarray:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_play_a_suite_at_random(tmp_path, capsys):
     path = tmp_path / "look.mp4"
-    main(["play", "cartpole", "--random", "--task", "2", "--video", str(path)])
+    main(["play", "slide", "--random", "--task", "2", "--video", str(path)])
     frames = read_frames(path)
-    assert len(frames) > 100  # one a control step, and some at the end
+    assert len(frames) > 30  # one a control step, and some at the end
     assert frames[0].std() > 5  # something is to be seen
-    assert (frames[0] != frames[60]).any()  # and it moves
+    assert (frames[0] != frames[20]).any()  # and it moves
     assert "return" in capsys.readouterr().out

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -128,15 +127,6 @@ def registered(**others) -> Iterator[None]:
     finally:
         suites._factories.clear()
         suites._factories.update(known)
-
-
-@contextlib.contextmanager
-def compiled_quickly(quickly: bool = True) -> Iterator[None]:
-    """Runs that are only compared with each other may as well be compiled alike and fast."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", quickly)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 def configure(
