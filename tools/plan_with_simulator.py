@@ -6,6 +6,11 @@ For every task of a suite, iCEM (Pinneri et al. 2020) with a small budget imagin
 sequences in a second copy of the environment, put back to the present state before each of them.
 What it cannot do with a perfect model, no learnt one will do. Prints one row a task and stops an
 episode as soon as the suite calls it a success.
+
+    python tools/plan_with_simulator.py half_cheetah --model 4
+
+imagines in the simulator of task 4 whatever the task: how much do tasks conflict for a planner
+that knows the wrong one perfectly?
 """
 
 import argparse
@@ -79,12 +84,15 @@ class SimulatorPlanner:
 
 
 def play(
-    suite: Suite, task: int, num_steps: int, budget: Budget, seed: int = 0
+    suite: Suite, task: int, num_steps: int, budget: Budget, seed: int = 0, model: int | None = None
 ) -> tuple[np.ndarray, float]:
-    """States and return of one episode, which ends early with success."""
-    chosen = suite.tasks[task]
-    env: Any = chosen.make(None)
-    planner = SimulatorPlanner(chosen.make(None), suite.spec, chosen.reward, budget, seed)
+    """States and return of one episode, which ends early with success.
+
+    The planner imagines in the simulator of the task `model`, or else in the task's own.
+    """
+    imagined = suite.tasks[task if model is None else model]
+    env: Any = suite.tasks[task].make(None)
+    planner = SimulatorPlanner(imagined.make(None), suite.spec, imagined.reward, budget, seed)
     states, total = [env.reset(seed=seed)[0]], 0.0
     for _ in range(num_steps):
         state, reward, *_ = env.step(planner.act(env.get_state()))
@@ -99,6 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Plan with the simulator itself as the model.")
     parser.add_argument("suite", choices=suites.names())
     parser.add_argument("--tasks", type=int, nargs="*", help="which tasks; all unless told")
+    parser.add_argument("--model", type=int, help="imagine in this task; in the own unless told")
     parser.add_argument("--steps", type=int, default=80, help="control steps at most")
     parser.add_argument("--samples", type=int, default=Budget.num_samples)
     parser.add_argument("--rounds", type=int, default=Budget.num_rounds)
@@ -114,7 +123,7 @@ def main() -> None:
     print("| task | steps | success | return |" + "".join(f" {m} |" for m in suite.measures))
     print("|---" * (4 + len(suite.measures)) + "|")
     for task in range(len(suite.tasks)) if flags.tasks is None else flags.tasks:
-        states, total = play(suite, task, flags.steps, budget, flags.seed)
+        states, total = play(suite, task, flags.steps, budget, flags.seed, flags.model)
         success = suite.success is not None and suite.success(states)
         measures = (f"{measure(states):.3g}" for measure in suite.measures.values())
         told = "yes" if success else "no"
