@@ -292,6 +292,6 @@ def test_planning_with_the_simulator_opens_the_door(task):
     assert spec is not None and spec.loader is not None
     planning = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(planning)
-    states, _ = planning.play(suites.get("door")(), task, 60, planning.Budget())
+    states = planning.play(suites.get("door")(), task, 60, planning.Budget()).states
     assert np.linalg.norm(states[:, OFFSET], axis=1).min() < START_DISTANCE
     assert succeeded(states)

@@ -10,7 +10,7 @@ episode as soon as the suite calls it a success.
     python tools/plan_with_simulator.py half_cheetah --model 4
 
 imagines in the simulator of task 4 whatever the task: how much do tasks conflict for a planner
-that knows the wrong one perfectly?
+that knows the wrong one perfectly? The one-step error is then the difference of the simulators.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from hypercrl.data.noise import coloured_basis
+from hypercrl.experiment.evaluate import relative_error
 from hypercrl.registry import suites
 from hypercrl.types import Spec, Suite
 
@@ -68,6 +69,10 @@ class SimulatorPlanner:
         self._kept = np.concatenate([self._kept[:, 1:], self._kept[:, -1:]], axis=1)
         return action
 
+    def foresee(self, present: dict[str, np.ndarray], action: np.ndarray) -> np.ndarray:
+        """The state that follows an action."""
+        return self._follow(present, action[None])[-1]
+
     def _imagine(self, present, plans) -> np.ndarray:
         """The return of every plan."""
         states = np.array([self._follow(present, plan) for plan in plans], np.float32)
@@ -83,24 +88,36 @@ class SimulatorPlanner:
         return states
 
 
+@dataclass(frozen=True)
+class Episode:
+    """What happened, and what the planner had expected of each step."""
+
+    states: np.ndarray  # [L + 1, S]
+    expected: np.ndarray  # [L, S]
+    total: float
+
+
 def play(
     suite: Suite, task: int, num_steps: int, budget: Budget, seed: int = 0, model: int | None = None
-) -> tuple[np.ndarray, float]:
-    """States and return of one episode, which ends early with success.
+) -> Episode:
+    """One episode, which ends early with success.
 
     The planner imagines in the simulator of the task `model`, or else in the task's own.
     """
     imagined = suite.tasks[task if model is None else model]
     env: Any = suite.tasks[task].make(None)
     planner = SimulatorPlanner(imagined.make(None), suite.spec, imagined.reward, budget, seed)
-    states, total = [env.reset(seed=seed)[0]], 0.0
+    states, expected, total = [env.reset(seed=seed)[0]], [], 0.0
     for _ in range(num_steps):
-        state, reward, *_ = env.step(planner.act(env.get_state()))
+        present = env.get_state()
+        action = planner.act(present)
+        expected.append(planner.foresee(present, action))
+        state, reward, *_ = env.step(action)
         states.append(state)
         total += reward
         if suite.success is not None and suite.success(np.array(states)):
             break
-    return np.array(states), total
+    return Episode(np.array(states), np.array(expected, np.float32), total)
 
 
 def main() -> None:
@@ -120,15 +137,18 @@ def main() -> None:
     budget = Budget(
         flags.horizon, flags.samples, flags.rounds, noise_beta=flags.beta, init_std=flags.std
     )
-    print("| task | steps | success | return |" + "".join(f" {m} |" for m in suite.measures))
-    print("|---" * (4 + len(suite.measures)) + "|")
+    columns = ("task", "steps", "success", "return", *suite.measures, "one-step error")
+    print("|", " | ".join(columns), "|")
+    print("|---" * len(columns) + "|")
     for task in range(len(suite.tasks)) if flags.tasks is None else flags.tasks:
-        states, total = play(suite, task, flags.steps, budget, flags.seed, flags.model)
+        episode = play(suite, task, flags.steps, budget, flags.seed, flags.model)
+        states = episode.states
         success = suite.success is not None and suite.success(states)
+        error = relative_error(suite.spec, states[:-1], episode.expected, states[1:])
         measures = (f"{measure(states):.3g}" for measure in suite.measures.values())
         told = "yes" if success else "no"
-        row = (suite.tasks[task].name, len(states) - 1, told, f"{total:.0f}", *measures)
-        print("|", " | ".join(map(str, row)), "|", flush=True)
+        row = (suite.tasks[task].name, len(states) - 1, told, f"{episode.total:.0f}", *measures)
+        print("|", " | ".join(map(str, row)), f"| {error:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

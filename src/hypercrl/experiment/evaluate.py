@@ -78,8 +78,8 @@ def probe_errors(
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """One-step and h-step (open loop) relative errors of a model."""
     imagined = jax.vmap(open_loop, in_axes=(None, 0, 0))(model, probe.states[:, 0], probe.actions)
-    one = _relative_error(spec, probe.states[:, 0], imagined[:, 1], probe.states[:, 1])
-    last = _relative_error(spec, probe.states[:, 0], imagined[:, -1], probe.states[:, -1])
+    one = relative_error(spec, probe.states[:, 0], imagined[:, 1], probe.states[:, 1])
+    last = relative_error(spec, probe.states[:, 0], imagined[:, -1], probe.states[:, -1])
     return one, last
 
 
@@ -89,10 +89,10 @@ def validation_error(model: Model, spec: Spec, data: Transitions) -> Float[Array
     rows = jnp.arange(len(data.states))
     used = (rows % HOLD_OUT == HOLD_OUT - 1) & (rows < data.count)
     imagined = jax.vmap(model)(data.states, data.actions)
-    return _relative_error(spec, data.states, imagined, data.next_states, used)
+    return relative_error(spec, data.states, imagined, data.next_states, used)
 
 
-def _relative_error(spec, states, imagined, actual, used=None):
+def relative_error(spec, states, imagined, actual, used=None):
     """Root mean square over the numbers of the state, each relative to its own change."""
     used = jnp.ones(len(states)) if used is None else used.astype(jnp.float32)
     count = jnp.maximum(used.sum(), 1)
