@@ -77,7 +77,6 @@ LAPTOP = Settings(
     hypernet_hidden=(20, 20),
     hypernet_learning_rate=1e-3,
     chunk_size=2_000,
-    beta=0.5,
     lookahead=False,
     planner="icem",
     planning={
