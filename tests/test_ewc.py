@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.random import key
 
 from hypercrl.dynamics.model import Network, prepare
 from hypercrl.learners.ewc import EWC, fisher_diagonal
@@ -12,10 +13,6 @@ from problems import linear_data, make_spec
 from sequences import TINY, learn_briefly
 
 SPEC = make_spec()
-
-
-def key(i: int):
-    return jax.random.key(i)
 
 
 @pytest.mark.parametrize("head", ["point", "gaussian"])

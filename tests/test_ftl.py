@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.random import key
 
 from hypercrl.dynamics.model import prepare
 from hypercrl.dynamics.sparse_features import SparseFeatures, absorb, init_factor, solve
@@ -14,10 +15,6 @@ from problems import linear_data, make_spec
 SPEC = make_spec()
 CAPACITY = 2_000
 SMALL = FTL(num_grids=12, num_bins=4)
-
-
-def key(i: int):
-    return jax.random.key(i)
 
 
 def learn(learner, state, task, counts):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.random import key
 
 from hypercrl.dynamics.gradients import densify
 from hypercrl.dynamics.hypernet import Hypernet
@@ -27,10 +28,6 @@ SMALL = HyperCRL(
     learning_rate=1e-3,
     embedding_learning_rate=1e-3,
 )
-
-
-def key(i: int):
-    return jax.random.key(i)
 
 
 def learn(learner, seeds, num_updates=200, num_tasks=3):

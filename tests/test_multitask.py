@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.random import key
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.dynamics.gradients import clip_by_norm
@@ -19,10 +20,6 @@ from problems import linear_data, make_spec
 
 SPEC = make_spec()
 COUNT = 80
-
-
-def key(i: int):
-    return jax.random.key(i)
 
 
 def memory_of(task: int, num_tasks: int) -> Memory:

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.random import key
 
 from hypercrl.dynamics.mlp import Layout
 from hypercrl.dynamics.model import Network
@@ -13,10 +14,6 @@ from problems import linear_data, make_spec
 
 SPEC = make_spec()
 SMALL = PNN(network=Network(hidden=(6, 5)), adapter=3, batch_size=16)
-
-
-def key(i: int):
-    return jax.random.key(i)
 
 
 def random_columns(network: Progressive):

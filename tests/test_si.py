@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.random import key
 
 from hypercrl.dynamics.model import prepare
 from hypercrl.learners.baseline import Params
@@ -14,10 +15,6 @@ from sequences import TINY, learn_briefly
 
 SPEC = make_spec()
 SPRINGY = SI(network=TINY, strength=100.0, batch_size=16)
-
-
-def key(i: int):
-    return jax.random.key(i)
 
 
 def descend(learner, curvature, minimum, start, rate, num_steps):
