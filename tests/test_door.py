@@ -1,14 +1,12 @@
 """The doors: latches, joint limits, reward, and that the arm can open every one of them."""
 
-import importlib.util
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
 
+import plan_with_simulator
 from door_experts import GRIPPER, Expert
 from hypercrl.registry import suites
 from hypercrl.simulation.door_scene import START_DISTANCE, TURN_RANGE
@@ -287,11 +285,7 @@ def test_drawn_doors_are_built_as_drawn():
 @pytest.mark.parametrize("task", TASKS, ids=NAMES)
 def test_planning_with_the_simulator_opens_the_door(task):
     """Reward, actions and horizon lead there when the model is perfect."""
-    path = Path(__file__).parents[1] / "tools" / "plan_with_simulator.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    planning = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(planning)
-    states = planning.play(suites.get("door")(), task, 60, planning.Budget()).states
+    suite, budget = suites.get("door")(), plan_with_simulator.Budget()
+    states = plan_with_simulator.play(suite, task, 60, budget).states
     assert np.linalg.norm(states[:, OFFSET], axis=1).min() < START_DISTANCE
     assert succeeded(states)

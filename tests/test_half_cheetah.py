@@ -7,6 +7,7 @@ import pytest
 
 from hypercrl.registry import suites
 from hypercrl.suites.half_cheetah import PARTS
+from plan_with_simulator import Budget, play
 
 TOTAL_MASS = 14.0  # kg
 
@@ -82,6 +83,14 @@ def test_bodies_move_differently():
     for i in range(5):
         for j in range(i):
             assert np.abs(paths[i] - paths[j]).max() > 0.5
+
+
+def test_a_planner_in_another_body_s_simulator_expects_something_else():
+    suite, few = suites.get("half_cheetah")(), Budget(horizon=3, num_samples=4, num_rounds=1)
+    own = play(suite, task=0, num_steps=8, budget=few)
+    np.testing.assert_allclose(own.expected, own.states[1:], atol=1e-5)
+    other = play(suite, task=0, num_steps=8, budget=few, model=4)
+    assert np.abs(other.expected - other.states[1:]).max() > 0.1
 
 
 def picture_at(distance):
