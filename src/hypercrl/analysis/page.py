@@ -155,7 +155,9 @@ def _chapter(chapter: Chapter, colours: Mapping[str, int], shelf: VideoShelf) ->
             _block(f"{slug}-runs", "Runs", None, [tables["runs"]], [], comparison, colours)
         )
     cards = "".join(_card(highlight, colours) for highlight in find_highlights(comparison))
-    cards = f'<div class="cards">{cards}</div>\n' if cards else ""
+    # One task that went well or badly moves a mean much more, so the tables' averages may differ.
+    caption = "Interquartile means over tasks and seeds; the tables show means too."
+    cards = f'<div class="cards">{cards}</div>\n<p class="caption">{caption}</p>\n' if cards else ""
     return (
         f'<section class="suite" id="{slug}" aria-labelledby="{slug}-title">\n'
         f'<div class="suite-head"><h2 id="{slug}-title">{html.escape(comparison.title)}'
