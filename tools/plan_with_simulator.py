@@ -134,6 +134,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args()
     suite = suites.get(flags.suite)()
+    last = len(suite.tasks) - 1
+    if not all(0 <= task <= last for task in (*(flags.tasks or ()), flags.model or 0)):
+        parser.error(f"The suite '{flags.suite}' has the tasks 0 to {last}.")
     budget = Budget(
         flags.horizon, flags.samples, flags.rounds, noise_beta=flags.beta, init_std=flags.std
     )
