@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from hypercrl.data.buffer import HOLD_OUT
 from hypercrl.dynamics.rollout import open_loop
@@ -92,13 +92,19 @@ def validation_error(model: Model, spec: Spec, data: Transitions) -> Float[Array
     return relative_error(spec, data.states, imagined, data.next_states, used)
 
 
-def relative_error(spec, states, imagined, actual, used=None):
+def relative_error(
+    spec: Spec,
+    states: Float[Array, "N S"],
+    imagined: Float[Array, "N S"],
+    actual: Float[Array, "N S"],
+    used: Bool[Array, " N"] | None = None,
+) -> Float[Array, ""]:
     """Root mean square over the numbers of the state, each relative to its own change."""
-    used = jnp.ones(len(states)) if used is None else used.astype(jnp.float32)
-    count = jnp.maximum(used.sum(), 1)
+    weight = jnp.ones(len(states)) if used is None else used.astype(jnp.float32)
+    count = jnp.maximum(weight.sum(), 1)
     difference = jax.vmap(spec.encoding.difference)
-    change = (difference(states, actual) ** 2 * used[:, None]).sum(0) / count
-    error = (difference(imagined, actual) ** 2 * used[:, None]).sum(0) / count
+    change = (difference(states, actual) ** 2 * weight[:, None]).sum(0) / count
+    error = (difference(imagined, actual) ** 2 * weight[:, None]).sum(0) / count
     moves = change > SMALLEST_CHANGE**2
     ratios = jnp.where(moves, error / jnp.where(moves, change, 1.0), 0.0)
     return jnp.sqrt(ratios.sum() / jnp.maximum(moves.sum(), 1))
