@@ -25,8 +25,8 @@ import numpy as np
 import tyro
 
 from hypercrl.data.normalizer import Normalizer
-from hypercrl.dynamics.encoding import Encoding
 from hypercrl.dynamics.model import DynamicsModel, Network
+from hypercrl.encoding import Encoding
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
 from hypercrl.planning.mppi import MPPI

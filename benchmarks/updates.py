@@ -20,7 +20,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import optax  # noqa: E402
 
-from hypercrl.dynamics.encoding import Encoding  # noqa: E402
+from hypercrl.encoding import Encoding  # noqa: E402
 from hypercrl.registry import learners  # noqa: E402
 from hypercrl.types import Settings, Spec, Transitions  # noqa: E402
 

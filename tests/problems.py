@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from hypercrl.dynamics.encoding import Encoding
+from hypercrl.encoding import Encoding
 from hypercrl.types import Spec, Transitions
 
 

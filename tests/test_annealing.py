@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hypercrl.data.memory import TaskMemory
-from hypercrl.dynamics.fit import run_updates, shrink
+from hypercrl.learning.session import run_updates, shrink
 from hypercrl.registry import learners
 from sequences import SETTINGS, SPEC, data, error, key
 

@@ -14,7 +14,7 @@ import pytest
 import tiny
 from hypercrl import load
 from hypercrl.cli import main
-from hypercrl.dynamics.encoding import Encoding
+from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
 from hypercrl.experiment.store import CHECKPOINT
 from hypercrl.registry import learners, planners, suites

@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 
 import hypercrl
 from hypercrl.custom import register_suite, suite_from_envs
-from hypercrl.dynamics.encoding import Angle, Difference, Encoding
+from hypercrl.encoding import Angle, Difference, Encoding
 from hypercrl.errors import UserError
 from hypercrl.registry import load_plugin, suites
 from hypercrl.types import Settings

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from hypercrl.dynamics.encoding import Absolute, Angle, Difference, Encoding, Quaternion
+from hypercrl.encoding import Absolute, Angle, Difference, Encoding, Quaternion
 
 MIXED = Encoding((Absolute(1), Difference(2), Angle(2), Quaternion()))
 

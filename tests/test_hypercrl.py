@@ -10,7 +10,6 @@ import optax
 import pytest
 from jax.random import key
 
-from hypercrl.dynamics.gradients import densify
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.learners.hypercrl import (
@@ -19,6 +18,7 @@ from hypercrl.learners.hypercrl import (
     lookahead_point,
     starting_weights,
 )
+from hypercrl.learning.gradients import densify
 from problems import linear_data, linear_system, make_spec
 
 SPEC = make_spec()

@@ -159,7 +159,7 @@ def test_nothing_is_forgotten_by_construction(name):
 
 
 def test_every_module_registers_one_learner_of_its_own_name():
-    assert set(METHODS) == set(learners.builtin_modules()) - {"baseline"}
+    assert set(METHODS) == set(learners.builtin_modules) - {"baseline"}
     for name in METHODS:
         assert learners.get(name).__module__ == f"hypercrl.learners.{name}"
 

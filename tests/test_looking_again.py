@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tiny
-from hypercrl.analysis.conflict import measure
 from hypercrl.cli import main
+from hypercrl.experiment.conflict import measure
 from hypercrl.experiment.display import Silent
 from hypercrl.training import run
 

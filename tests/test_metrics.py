@@ -10,9 +10,9 @@ from rich.console import Console
 
 from hypercrl.analysis import metrics, paper
 from hypercrl.analysis.comparison import compare
-from hypercrl.analysis.records import find_runs, read_run
 from hypercrl.analysis.summary import summarise
 from hypercrl.errors import UserError
+from hypercrl.experiment.run_folder import find_runs, read_run
 from synthetic_runs import Recipe, write_matrix, write_run, write_runs
 
 NAN = math.nan

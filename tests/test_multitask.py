@@ -8,13 +8,13 @@ import pytest
 from jax.random import key
 
 from hypercrl.data.buffer import sample_rows
-from hypercrl.dynamics.gradients import clip_by_norm
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.mlp import apply_mlp
 from hypercrl.dynamics.model import Network, dynamics_loss, prepare
 from hypercrl.learners.hypercrl_mt import HyperCRLMT
 from hypercrl.learners.multitask import MultiTask, draw_rows, sum_over_old_tasks
+from hypercrl.learning.gradients import clip_by_norm
 from hypercrl.types import Memory
 from problems import linear_data, make_spec
 

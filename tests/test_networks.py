@@ -11,13 +11,13 @@ import pytest
 import scipy.stats
 
 from hypercrl.dynamics import full_hypernet
-from hypercrl.dynamics.adam import adam
-from hypercrl.dynamics.gradients import OuterSum, add_gradients, clip_by_norm, densify
 from hypercrl.dynamics.heads import GaussianHead, PointHead, get_head
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.mlp import Layout, apply_mlp
 from hypercrl.dynamics.model import Network
 from hypercrl.errors import UserError
+from hypercrl.learning.adam import adam
+from hypercrl.learning.gradients import OuterSum, add_gradients, clip_by_norm, densify
 from hypercrl.registry import learners
 from problems import linear_data, make_spec
 

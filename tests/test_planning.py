@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float
 
-from hypercrl.data.noise import coloured_basis, coloured_covariance
-from hypercrl.dynamics.encoding import Encoding
-from hypercrl.dynamics.rollout import imagine, open_loop, summarise
+from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
 from hypercrl.planning.cem import CEM, refit
 from hypercrl.planning.icem import ICEM
 from hypercrl.planning.mppi import MPPI, weigh
+from hypercrl.planning.noise import coloured_basis, coloured_covariance
+from hypercrl.planning.rollout import imagine, open_loop, summarise
 from hypercrl.registry import load_plugin, planners
 from hypercrl.types import Spec
 

@@ -12,7 +12,7 @@ SUITE = '''
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
-from hypercrl.dynamics.encoding import Encoding
+from hypercrl.encoding import Encoding
 from hypercrl.registry import suites
 from hypercrl.types import Settings, Spec, Suite, Task
 

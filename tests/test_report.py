@@ -19,11 +19,11 @@ from hypercrl.analysis.comparison import Comparison, compare
 from hypercrl.analysis.highlights import find_highlights
 from hypercrl.analysis.plots.embeddings import project
 from hypercrl.analysis.plots.learning_curves import plot_learning_curves
-from hypercrl.analysis.records import read_run
 from hypercrl.analysis.report import write_report
 from hypercrl.analysis.rollouts import VideoShelf
 from hypercrl.analysis.tables.ratios import forward_transfer_table, retention_table
 from hypercrl.errors import UserError
+from hypercrl.experiment.run_folder import read_run
 from synthetic_runs import PROFILES, Recipe, write_matrix, write_run, write_runs
 
 NAN = math.nan

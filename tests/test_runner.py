@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import tiny
-from hypercrl.analysis import video
-from hypercrl.analysis.records import read_run
-from hypercrl.controller import load
 from hypercrl.data.buffer import Buffer
+from hypercrl.experiment import video
+from hypercrl.experiment.controller import load
 from hypercrl.experiment.display import Silent
+from hypercrl.experiment.run_folder import read_run
 from hypercrl.registry import learners, suites
 from hypercrl.training import run
 

@@ -80,7 +80,7 @@ def sample_actions(env, count, seed=0):
 
 
 def test_there_are_suites():
-    assert set(SUITES) == set(suites.builtin_modules())
+    assert set(SUITES) == set(suites.builtin_modules)
 
 
 def test_simulation_stays_finite(rollout):

@@ -16,7 +16,7 @@ import gymnasium
 import jax.numpy as jnp
 import numpy as np
 
-from hypercrl.dynamics.encoding import Encoding
+from hypercrl.encoding import Encoding
 from hypercrl.experiment import checkpoint
 from hypercrl.experiment.config import RunConfig, resolve
 from hypercrl.experiment.store import CHECKPOINT

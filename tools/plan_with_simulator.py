@@ -20,8 +20,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from hypercrl.data.noise import coloured_basis
 from hypercrl.experiment.evaluate import relative_error
+from hypercrl.planning.noise import coloured_basis
 from hypercrl.registry import suites
 from hypercrl.types import Spec, Suite
 

@@ -16,8 +16,8 @@ from hypercrl.environments import register_environments
 from hypercrl.registry import learners, planners, suites
 
 if TYPE_CHECKING:
-    from hypercrl.controller import Controller, load
     from hypercrl.custom import register_suite, suite_from_envs
+    from hypercrl.experiment.controller import Controller, load
     from hypercrl.training import train
 
 __all__ = [
@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Controller": "hypercrl.controller",
-    "load": "hypercrl.controller",
+    "Controller": "hypercrl.experiment.controller",
+    "load": "hypercrl.experiment.controller",
     "register_suite": "hypercrl.custom",
     "suite_from_envs": "hypercrl.custom",
     "train": "hypercrl.training",

@@ -16,7 +16,7 @@ import gymnasium
 import jax
 import numpy as np
 
-from hypercrl.dynamics.encoding import Encoding
+from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
 from hypercrl.registry import suites
 from hypercrl.types import Reward, Settings, Spec, Suite, Task
@@ -63,7 +63,7 @@ def suite_from_envs(
 
 def register_suite(suite: Suite) -> Suite:
     """Make a suite known by its name to `hypercrl.train` and to the command line."""
-    if suite.name in suites.builtin_modules():
+    if suite.name in suites.builtin_modules:
         raise UserError(f"The suite name '{suite.name}' is taken by a built-in suite.")
 
     def first_tasks(num_tasks: int = len(suite.tasks)) -> Suite:

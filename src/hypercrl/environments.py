@@ -13,7 +13,7 @@ from hypercrl.registry import suites
 
 def register_environments() -> None:
     """Tell Gymnasium the suites' names; doing it again changes nothing."""
-    for suite in suites.builtin_modules():
+    for suite in suites.builtin_modules:
         name = environment_id(suite)
         if name not in gymnasium.registry:
             gymnasium.register(name, f"{__name__}:make_environment", kwargs={"suite": suite})

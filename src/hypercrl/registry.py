@@ -7,7 +7,6 @@ the same way; `load_plugin` imports such a module for the command line.
 
 import importlib
 import importlib.util
-import pkgutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +20,10 @@ T = TypeVar("T", bound=Callable[..., Any])
 class Registry(Generic[T]):
     """Maps a name to a factory: a class or a function that builds the variant."""
 
-    def __init__(self, kind: str, package: str):
+    def __init__(self, kind: str, package: str, modules: tuple[str, ...]):
+        """`modules` of the package hold the built-in variants; helpers may live beside them."""
         self.kind = kind
+        self.builtin_modules = modules
         self._package = package
         self._factories: dict[str, T] = {}
         self._loaded = False
@@ -61,23 +62,37 @@ class Registry(Generic[T]):
         self._load_builtins()
         return sorted(self._factories)
 
-    def builtin_modules(self) -> list[str]:
-        """Module names of the built-in variants, found without importing them."""
-        spec = importlib.util.find_spec(self._package)
-        assert spec is not None and spec.submodule_search_locations is not None
-        return [m.name for m in pkgutil.iter_modules(spec.submodule_search_locations)]
-
     def _load_builtins(self) -> None:
         if self._loaded:
             return
         self._loaded = True
-        for module in self.builtin_modules():
+        for module in self.builtin_modules:
             importlib.import_module(f"{self._package}.{module}")
 
 
-suites: Registry = Registry("suite", "hypercrl.suites")
-learners: Registry = Registry("method", "hypercrl.learners")
-planners: Registry = Registry("planner", "hypercrl.planning")
+suites: Registry = Registry(
+    "suite", "hypercrl.suites", ("cartpole", "door", "half_cheetah", "pusher", "slide")
+)
+hypernets: Registry = Registry(
+    "hypernetwork", "hypercrl.dynamics", ("chunked_hypernet", "full_hypernet")
+)
+learners: Registry = Registry(
+    "method",
+    "hypercrl.learners",
+    (
+        "coreset",
+        "ewc",
+        "finetune",
+        "ftl",
+        "hypercrl",
+        "hypercrl_mt",
+        "multitask",
+        "pnn",
+        "si",
+        "single",
+    ),
+)
+planners: Registry = Registry("planner", "hypercrl.planning", ("cem", "icem", "mppi"))
 
 
 def load_plugin(source: str) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from hypercrl.errors import UserError
+from hypercrl.experiment.actor import check_reward
 from hypercrl.experiment.config import RunConfig, resolve
 from hypercrl.experiment.display import Display, Silent
-from hypercrl.experiment.episode import check_reward
 from hypercrl.experiment.runner import CHECKPOINT_SECONDS, AfterTask, Runner
 from hypercrl.experiment.store import Store
 

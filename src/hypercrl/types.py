@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 import gymnasium
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from hypercrl.dynamics.encoding import Encoding
+from hypercrl.encoding import Encoding
 
 
 @runtime_checkable

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float
 
 from hypercrl.analysis import metrics, paper
-from hypercrl.analysis.records import Run
 from hypercrl.errors import UserError
+from hypercrl.experiment.run_folder import Run
 
 _CHANGES_NOTHING = ("seed", "versions")
 """Entries of a configuration that do not make runs different experiments."""
@@ -162,7 +162,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 
 def _variants(method: str, runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Runs of one method by label; the label says what differs, if anything does."""
-    flat = [dict(flatten(run.config)) for run in runs]
+    flat = [run.config.settings() for run in runs]
     keys = sorted({key for config in flat for key in config})
     differing = [key for key in keys if len({str(config.get(key)) for config in flat}) > 1]
     name = paper.METHOD_NAMES.get(method, method.replace("_", "-"))

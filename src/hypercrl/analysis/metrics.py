@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from hypercrl.analysis.records import Evaluation, Run
+from hypercrl.experiment.records import Evaluation
+from hypercrl.experiment.run_folder import Run
 
 Matrix = Float[np.ndarray, "T T"]
 

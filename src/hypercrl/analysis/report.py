@@ -20,11 +20,11 @@ from hypercrl.analysis.drawing import Rendered, render
 from hypercrl.analysis.page import Chapter, build_page
 from hypercrl.analysis.palette import assign_colours
 from hypercrl.analysis.plots import build_drawings
-from hypercrl.analysis.records import Run, find_runs, read_run
 from hypercrl.analysis.rollouts import VideoShelf
 from hypercrl.analysis.table_formats import Table
 from hypercrl.analysis.tables import build_tables
 from hypercrl.errors import UserError
+from hypercrl.experiment.run_folder import Run, find_runs, read_run
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and of how much."""

@@ -12,7 +12,7 @@ from rich.table import Table
 from hypercrl.analysis import metrics
 from hypercrl.analysis.comparison import Comparison, Entry, compare, mean_over_seeds
 from hypercrl.analysis.formatting import UNDEFINED, number, percent, seeds
-from hypercrl.analysis.records import find_runs, read_run
+from hypercrl.experiment.run_folder import find_runs, read_run
 
 
 def summarise(runs: Sequence[Path], console: Console) -> None:

@@ -31,6 +31,6 @@ def run(args: list[str]) -> None:
         return
     options = parse_flags(Options, args, prog="hypercrl conflict")
     os.environ.update(one_thread(os.environ))
-    from hypercrl.analysis.conflict import measure
+    from hypercrl.experiment.conflict import measure
 
     print(measure(list(options.runs), options.episodes).markdown())

@@ -45,9 +45,9 @@ def run(args: list[str]) -> None:
 
 
 def _record(options: Options) -> float:
-    from hypercrl.analysis.video import record_random, record_run
-    from hypercrl.controller import load
     from hypercrl.experiment.config import build_suite
+    from hypercrl.experiment.controller import load
+    from hypercrl.experiment.video import record_random, record_run
 
     if not options.random:
         run = Path(options.source)

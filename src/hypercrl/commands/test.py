@@ -49,7 +49,7 @@ def run(args: list[str]) -> None:
 
 
 def _test(options: Options) -> None:
-    from hypercrl.controller import load
+    from hypercrl.experiment.controller import load
     from hypercrl.experiment.testing import Tester
 
     if options.episodes < 1:

@@ -64,10 +64,10 @@ def _choose(args: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def _train(config: "RunConfig", args: list[str]) -> None:
     from rich.console import Console
 
-    from hypercrl.analysis.video import Filming
     from hypercrl.experiment.config import Schedule
     from hypercrl.experiment.display import for_console
     from hypercrl.experiment.runner import CHECKPOINT_SECONDS
+    from hypercrl.experiment.video import Filming
     from hypercrl.training import default_folder
     from hypercrl.training import run as run_training
     from hypercrl.types import Learner, Planner

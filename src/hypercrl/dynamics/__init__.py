@@ -1,1 +1,1 @@
-"""Models of dynamics: state encodings, networks of explicit weights, hypernetworks, training."""
+"""Models of dynamics: networks of explicit weights, what their outputs mean, hypernetworks."""

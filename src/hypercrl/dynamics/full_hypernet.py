@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.dynamics.gradients import OuterSum, split_columns
 from hypercrl.dynamics.hypernet import (
     NUM_PROBE_EMBEDDINGS,
     Generator,
@@ -18,6 +17,7 @@ from hypercrl.dynamics.hypernet import (
     init_hidden,
 )
 from hypercrl.dynamics.mlp import Layout, xavier_uniform
+from hypercrl.learning.gradients import OuterSum, split_columns
 
 # The output matrix is kept in blocks of so many columns. An update takes them one after the other,
 # so that the processor's cache holds a block from its gradient to the weights it generates next.

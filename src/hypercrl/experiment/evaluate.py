@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from hypercrl.data.buffer import HOLD_OUT
-from hypercrl.dynamics.rollout import open_loop
-from hypercrl.experiment.episode import Actor
+from hypercrl.experiment.actor import Actor
+from hypercrl.planning.rollout import open_loop
 from hypercrl.types import Model, Spec, Transitions
 
 NUM_WINDOWS = 256  # enough for a stable error, few enough to keep in a checkpoint

@@ -48,7 +48,7 @@ def read_progress(folder: Path) -> Progress:
             continue  # the last line of a run under way may be half written
         finished = finished or record["kind"] == "end"
         if record["kind"] == "episode":
-            task, last_return = record["task"] + 1, record["return"]
+            task, last_return = record["task"] + 1, record["total"]
         if record["kind"] == "session":
             model_error = record["validation"]
         total_step = max(total_step, record.get("total_step", 0))

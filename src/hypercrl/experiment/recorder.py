@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from hypercrl.experiment.actor import Step
 from hypercrl.experiment.display import Display
-from hypercrl.experiment.episode import Step
 from hypercrl.experiment.store import Store
 from hypercrl.types import Learner
 
@@ -42,7 +42,7 @@ class Recorder:
         self._display.advance(at.task, at.step)
 
     def episode(self, at: Position, step: Step, *, random: bool) -> None:
-        outcome = {"episode": step.episode, "return": step.episode_return, "random": random}
+        outcome = {"episode": step.episode, "total": step.episode_return, "random": random}
         self._record("episode", at, at.task, **outcome)
         self._display.episode(step.episode, step.episode_return)
 

@@ -24,9 +24,9 @@ from hypercrl.data.buffer import Buffer
 from hypercrl.data.memory import TaskMemory
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
+from hypercrl.experiment.actor import Actor, Step
 from hypercrl.experiment.config import RunConfig
 from hypercrl.experiment.display import Display
-from hypercrl.experiment.episode import Actor, Step
 from hypercrl.experiment.evaluate import validation_error
 from hypercrl.experiment.recorder import Position, Recorder
 from hypercrl.experiment.stopwatch import Stopwatch

@@ -8,8 +8,8 @@ import contextlib
 from typing import Any
 
 from hypercrl.experiment import checkpoint, streams
+from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.config import RunConfig
-from hypercrl.experiment.episode import Actor
 from hypercrl.experiment.evaluate import Probe, Trajectory, make_probe, probe_errors, run_episode
 from hypercrl.types import Model, Suite
 

@@ -1,1 +1,1 @@
-"""Continual-learning methods, one file each. `baseline` is what the multi-head ones share."""
+"""Continual-learning methods, one file each, composed of parts from `hypercrl.learning`."""

@@ -20,12 +20,12 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.fit import run_updates, shrink
-from hypercrl.dynamics.gradients import clip_by_norm
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.mlp import Layers, Layout
 from hypercrl.dynamics.model import DynamicsModel, Network, prepare
 from hypercrl.errors import UserError
+from hypercrl.learning.gradients import clip_by_norm
+from hypercrl.learning.session import run_updates, shrink
 from hypercrl.types import Learner, Memory, Model, Settings, Spec, Transitions
 
 

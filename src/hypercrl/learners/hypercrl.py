@@ -19,13 +19,13 @@ from jaxtyping import Array, Float, Int
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.adam import adam
-from hypercrl.dynamics.fit import run_updates, shrink
-from hypercrl.dynamics.gradients import add_gradients, clip_by_norm, densify
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.hypernet import Generator, Hypernet
 from hypercrl.dynamics.model import Network, dynamics_loss, prepare
 from hypercrl.errors import UserError
+from hypercrl.learning.adam import adam
+from hypercrl.learning.gradients import add_gradients, clip_by_norm, densify
+from hypercrl.learning.session import run_updates, shrink
 from hypercrl.registry import learners
 from hypercrl.types import Learner, Settings, Spec
 

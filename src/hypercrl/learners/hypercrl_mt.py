@@ -17,14 +17,14 @@ from jaxtyping import Array, Float, Int
 
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.fit import run_updates, shrink
-from hypercrl.dynamics.gradients import clip_by_norm
 from hypercrl.dynamics.heads import get_head
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.model import Network, dynamics_loss, prepare
 from hypercrl.errors import UserError
 from hypercrl.learners.baseline import prepare_memory
 from hypercrl.learners.multitask import draw_rows, sum_over_old_tasks
+from hypercrl.learning.gradients import clip_by_norm
+from hypercrl.learning.session import run_updates, shrink
 from hypercrl.registry import learners
 from hypercrl.types import Learner, Settings, Spec
 

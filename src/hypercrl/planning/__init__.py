@@ -1,1 +1,1 @@
-"""Planners that turn a model and a reward into actions, one file each."""
+"""Planners that turn a model and a reward into actions, one file each, and what they share."""

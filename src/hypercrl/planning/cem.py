@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from hypercrl.dynamics.rollout import imagine, summarise
 from hypercrl.errors import UserError
+from hypercrl.planning.rollout import imagine, summarise
 from hypercrl.registry import planners
 from hypercrl.types import Plan, Planner
 

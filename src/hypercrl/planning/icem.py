@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.data.noise import MAX_EXPONENT, coloured_basis
-from hypercrl.dynamics.rollout import imagine, summarise
 from hypercrl.errors import UserError
 from hypercrl.planning.cem import refit, select_elites
+from hypercrl.planning.noise import MAX_EXPONENT, coloured_basis
+from hypercrl.planning.rollout import imagine, summarise
 from hypercrl.registry import planners
 from hypercrl.types import Plan, Planner
 

@@ -18,7 +18,7 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.dynamics.encoding import Angle, Difference, Encoding, Quaternion
+from hypercrl.encoding import Angle, Difference, Encoding, Quaternion
 from hypercrl.errors import UserError
 from hypercrl.registry import suites
 from hypercrl.simulation.door_scene import TURN_RANGE, Door, build_door

@@ -22,7 +22,7 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.dynamics.encoding import Absolute, Angle, Difference, Encoding
+from hypercrl.encoding import Absolute, Angle, Difference, Encoding
 from hypercrl.errors import UserError
 from hypercrl.registry import suites
 from hypercrl.simulation.env import MujocoEnv

@@ -64,10 +64,10 @@ def _work(task: dict[str, Any], folder: Path) -> str:
     """Carry out what is left of the run; returns what went wrong besides, if anything."""
     from rich.console import Console
 
-    from hypercrl.analysis.video import Filming
     from hypercrl.experiment.config import RunConfig
     from hypercrl.experiment.display import PlainLines
     from hypercrl.experiment.progress import read_progress
+    from hypercrl.experiment.video import Filming
     from hypercrl.training import run
 
     for plugin in task["plugins"]:

@@ -18,7 +18,7 @@ from hypercrl.analysis.plots.shared import (
     plot_band,
     share_limits,
 )
-from hypercrl.analysis.records import Run
+from hypercrl.experiment.run_folder import Run
 
 
 def plot_learning_curves(comparison: Comparison, colours: Colours) -> Drawing | None:

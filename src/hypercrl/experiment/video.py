@@ -8,8 +8,8 @@ from pathlib import Path
 import imageio_ffmpeg
 import numpy as np
 
-from hypercrl.controller import load
 from hypercrl.experiment import streams
+from hypercrl.experiment.controller import load
 from hypercrl.experiment.store import video_name
 from hypercrl.types import Spec, Suite
 

@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from hypercrl.data.noise import coloured_basis
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.stopwatch import Stopwatch
+from hypercrl.planning.noise import coloured_basis
 from hypercrl.types import Model, Planner, Spec, Task
 
 

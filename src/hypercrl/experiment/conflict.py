@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hypercrl.controller import Controller, load
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint
-from hypercrl.experiment.episode import Actor
+from hypercrl.experiment.actor import Actor
+from hypercrl.experiment.controller import Controller, load
 from hypercrl.experiment.evaluate import Probe, probe_errors, run_episode
 from hypercrl.experiment.store import CHECKPOINT
 

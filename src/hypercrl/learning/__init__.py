@@ -1,0 +1,1 @@
+"""How parameters move: the session loop, gradients, Adam, and what protects old tasks."""
