@@ -4,10 +4,12 @@ import dataclasses
 import importlib.metadata
 import math
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hypercrl.errors import UserError
+from hypercrl.experiment.run_folder import StoredConfig
 from hypercrl.registry import learners, planners, suites
 from hypercrl.types import Learner, Planner, Settings, Suite
 
@@ -94,6 +96,8 @@ class RunConfig:
     schedule: Schedule
     learner: Learner
     planner: Planner
+    name: str = ""
+    """What a sweep file calls the experiment; empty for the method itself."""
 
     def __post_init__(self):
         if self.seed < 0:
@@ -106,37 +110,39 @@ class RunConfig:
     def build_suite(self) -> Suite:
         return build_suite(self.suite, self.num_tasks)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_stored(self) -> StoredConfig:
         """Plain data for `config.json`; everything that decides the run's numbers."""
         suite = self.build_suite()
-        return {
-            "suite": self.suite,
-            "method": self.method,
-            "seed": self.seed,
-            "preset": self.preset,
-            "num_tasks": self.num_tasks,
-            "planner": planners.name_of(type(self.planner)),
-            "tasks": [task.name for task in suite.tasks],
-            "state_dim": suite.spec.state_dim,
-            "action_dim": suite.spec.action_dim,
-            "schedule": dataclasses.asdict(self.schedule),
-            "learner": dataclasses.asdict(self.learner),  # pyright: ignore[reportArgumentType]
-            "planning": dataclasses.asdict(self.planner),  # pyright: ignore[reportArgumentType]
-        }
+        return StoredConfig(
+            suite=self.suite,
+            method=self.method,
+            preset=self.preset,
+            seed=self.seed,
+            num_tasks=self.num_tasks,
+            tasks=tuple(task.name for task in suite.tasks),
+            planner=planners.name_of(type(self.planner)),
+            schedule=_plain(self.schedule),
+            learner=_plain(self.learner),
+            planning=_plain(self.planner),
+            state_dim=suite.spec.state_dim,
+            action_dim=suite.spec.action_dim,
+            name=self.name,
+        )
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "RunConfig":
-        """The inverse of `to_json`."""
+    def from_stored(cls, stored: StoredConfig) -> "RunConfig":
+        """The inverse of `to_stored`."""
         try:
             return cls(
-                suite=data["suite"],
-                method=data["method"],
-                preset=data["preset"],
-                num_tasks=data["num_tasks"],
-                seed=data["seed"],
-                schedule=_restore(Schedule, data["schedule"]),
-                learner=_restore(learners.get(data["method"]), data["learner"]),
-                planner=_restore(planners.get(data["planner"]), data["planning"]),
+                suite=stored.suite,
+                method=stored.method,
+                preset=stored.preset,
+                num_tasks=stored.num_tasks,
+                seed=stored.seed,
+                schedule=_restore(Schedule, stored.schedule),
+                learner=_restore(learners.get(stored.method), stored.learner),
+                planner=_restore(planners.get(stored.planner), stored.planning),
+                name=stored.name,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"The stored configuration cannot be used: {error}.") from error
@@ -182,7 +188,14 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **found}
 
 
-def _restore(cls: Any, data: dict[str, Any]) -> Any:
+def _plain(value: Any) -> Any:
+    """A configuration object as JSON would give it back."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _restore(cls: Any, data: Mapping[str, Any]) -> Any:
     """Rebuild a frozen dataclass, nested ones included, from its `asdict`."""
     defaults = {f.name: f.type for f in dataclasses.fields(cls)}
     values = {}
