@@ -1,5 +1,6 @@
 """The planners: a contract that every registered one keeps, then what each one promises."""
 
+import dataclasses
 import re
 import sys
 from pathlib import Path
@@ -53,6 +54,13 @@ def closeness(state, action, next_state):
     return jnp.exp(-jnp.sum((next_state - 1.0) ** 2))
 
 
+def make(name: str, **settings):
+    """A registered planner; settings that it does not have are left out."""
+    cls = planners.get(name)
+    own = {field.name for field in dataclasses.fields(cls)}
+    return cls(**{key: value for key, value in {**SMALL, **settings}.items() if key in own})
+
+
 def plan_once(planner, spec, model, seed=0):
     state = planner.init(spec)
     return planner.plan(state, model, closeness, jnp.zeros(3), key=jax.random.key(seed))
@@ -62,22 +70,15 @@ def plan_once(planner, spec, model, seed=0):
 
 
 @EVERY_PLANNER
-def test_settings_reach_their_fields_and_foreign_ones_are_ignored(name):
-    planner = planners.get(name).configure({"horizon": 7, "unknown": 1})
-    assert planner.horizon == 7
-    assert planner == planners.get(name)(horizon=7)
-
-
-@EVERY_PLANNER
 @pytest.mark.parametrize("field", ["horizon", "num_samples", "num_iterations"])
 def test_impossible_settings_are_refused(name, field):
     with pytest.raises(UserError, match=field):
-        planners.get(name).configure({field: -1})
+        make(name, **{field: -1})
 
 
 @EVERY_PLANNER
 def test_plan_has_the_declared_shape_and_reports_its_returns(name):
-    planner = planners.get(name).configure(SMALL)
+    planner = make(name)
     state = planner.init(make_spec())
     observation = np.zeros(3, np.float32)
     plan = planner.plan(state, make_model(), closeness, observation, key=jax.random.key(0))
@@ -92,8 +93,9 @@ def test_plan_has_the_declared_shape_and_reports_its_returns(name):
 
 @EVERY_PLANNER
 def test_the_key_alone_decides(name):
-    planner = planners.get(name).configure(SMALL)
-    first, again, other = (plan_once(planner, make_spec(), make_model(), k) for k in (1, 1, 2))
+    planner = make(name)
+    spec = make_spec(low=(-4.0, -4.0), high=(4.0, 4.0))  # the best action lies well inside
+    first, again, other = (plan_once(planner, spec, make_model(), k) for k in (1, 1, 2))
     assert eqx.tree_equal(first, again)
     assert not jnp.array_equal(first.action, other.action)
 
@@ -107,7 +109,7 @@ def test_new_weights_states_and_steps_compile_nothing(name):
             traces.append(1)
             return super().__call__(state, action)
 
-    planner = planners.get(name).configure(SMALL)
+    planner = make(name)
     state = planner.init(make_spec())
     counts = []
     for step in range(4):
@@ -123,7 +125,7 @@ def test_new_weights_states_and_steps_compile_nothing(name):
 @EVERY_PLANNER
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
 def test_a_future_that_is_not_finite_is_never_elected(name, poison):
-    planner = planners.get(name).configure(SMALL)
+    planner = make(name)
     model = make_model(high=(0.0, np.inf), poison=poison)  # the reward asks for positive ones
     plan = plan_once(planner, make_spec(), model)
     assert plan.action[0] <= 0.0
@@ -134,7 +136,7 @@ def test_a_future_that_is_not_finite_is_never_elected(name, poison):
 
 @EVERY_PLANNER
 def test_without_any_finite_future_the_action_is_safe_and_the_plan_says_so(name):
-    planner = planners.get(name).configure(SMALL)
+    planner = make(name)
     plan = plan_once(planner, make_spec(low=(1.0, 1.0), high=(3.0, 3.0)), make_model(high=(-9, 9)))
     assert plan.info["fallback"]
     assert plan.info["num_nonfinite"] == planner.evaluations_per_action // SMALL["horizon"]
@@ -154,7 +156,7 @@ def test_evaluations_are_counted_as_they_happen(name):
             jax.debug.callback(lambda _: calls.append(1), action)
             return super().__call__(state, action)
 
-    planner = planners.get(name).configure({**SMALL, "num_samples": 10})
+    planner = make(name, num_samples=10)
     plan_once(planner, make_spec(), Counted(**vars(make_model())))
     jax.effects_barrier()
     assert len(calls) == planner.evaluations_per_action
@@ -253,23 +255,30 @@ def test_summary_judges_the_last_round_and_counts_all():
 
 
 def test_cem_starts_afresh_at_every_step():
-    planner = CEM.configure(SMALL)
+    planner = make("cem")
     plan = plan_once(planner, make_spec(), make_model())
     again = planner.plan(plan.state, make_model(), closeness, jnp.zeros(3), key=jax.random.key(0))
     assert eqx.tree_equal(plan, again)
 
 
-def test_cem_is_bounded_only_when_told_to_clip():
+def test_cem_samples_beyond_the_bounds_and_pays_for_what_would_be_executed():
+    """Its Gaussian knows no bounds, but the effort of an action is that of the clipped one."""
+
+    def effort(state, action, next_state):
+        return -jnp.abs(action - 0.2).sum()  # best at the upper bound, which all beyond it share
+
     spec = make_spec(low=(-0.2, -0.2), high=(0.2, 0.2))
-    free = plan_once(CEM.configure(SMALL), spec, make_model())
-    clipped = plan_once(CEM.configure({**SMALL, "clip": True}), spec, make_model())
-    assert (free.action > 0.2).any()
-    np.testing.assert_allclose(clipped.action, 0.2)
+    planner = make("cem")
+    plan = planner.plan(
+        planner.init(spec), make_model(), effort, jnp.zeros(3), key=jax.random.key(0)
+    )
+    np.testing.assert_allclose(plan.action, 0.2)
+    np.testing.assert_allclose(plan.info["expected_return"], 0.0, atol=1e-6)
 
 
 def test_cem_refuses_an_unknown_way_to_execute():
     with pytest.raises(UserError, match="'median'"):
-        CEM.configure({"execute": "median"})
+        make("cem", execute="median")
 
 
 def test_refit_sees_only_finite_elites():
@@ -281,11 +290,9 @@ def test_refit_sees_only_finite_elites():
     assert (same_mean.item(), same_std.item()) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    "planner",
-    [CEM.configure({**SMALL, "clip": True}), ICEM.configure(SMALL), MPPI.configure(SMALL)],
-)
-def test_nothing_outside_the_bounds_is_imagined(planner):
+@EVERY_PLANNER
+def test_nothing_outside_the_bounds_is_imagined_or_executed(name):
+    planner = make(name)
     low, high = (-0.2, 2.0), (1.0, 3.0)
     state = planner.init(make_spec(low, high))
     for step in range(3):
@@ -330,8 +337,37 @@ def test_the_colour_of_the_noise_has_limits(planner_class, exponent):
 
 @pytest.mark.parametrize("settings", [{"num_kept": 20}, {"num_elites": 0}, {"momentum": 1.0}])
 def test_icem_refuses_settings_that_contradict_each_other(settings):
-    with pytest.raises(UserError, match="iCEM needs"):
-        ICEM.configure(settings)
+    with pytest.raises(UserError, match=f"ICEM's {next(iter(settings))}"):
+        make("icem", **settings)
+
+
+RAMP = jnp.linspace(-0.9, 0.9, SMALL["horizon"])[:, None] * jnp.ones((1, 2))
+
+
+@pytest.mark.parametrize("name", ["icem", "mppi"])
+def test_the_next_step_plans_on_from_the_mean_without_its_executed_action(name):
+    """With next to no noise a plan is its mean: shifted by one step, the last action repeated."""
+    planner = make(name, init_std=1e-7, noise_std=1e-7)
+    state = planner.init(make_spec())
+    state = state._replace(mean=RAMP)
+    if name == "icem":
+        state = state._replace(kept=jnp.tile(RAMP, (planner.num_kept, 1, 1)))
+    plan = planner.plan(state, make_model(), closeness, jnp.zeros(3), key=jax.random.key(0))
+    expected = jnp.concatenate([RAMP[1:], RAMP[-1:]])
+    np.testing.assert_allclose(plan.state.mean, expected, atol=1e-5)
+    np.testing.assert_allclose(plan.action, RAMP[1], atol=1e-5)
+
+
+def test_icem_momentum_is_the_share_of_the_old_mean():
+    def mean_after_a_round(momentum):
+        planner = make("icem", num_iterations=1, momentum=momentum)
+        state = planner.init(make_spec())._replace(mean=RAMP)
+        key = jax.random.key(0)
+        return planner.plan(state, make_model(), closeness, jnp.zeros(3), key=key).state.mean
+
+    old, new = jnp.concatenate([RAMP[1:], RAMP[-1:]]), mean_after_a_round(0.0)
+    assert jnp.abs(new - old).max() > 0.1
+    np.testing.assert_allclose(mean_after_a_round(0.2), 0.2 * old + 0.8 * new, atol=1e-5)
 
 
 @pytest.mark.parametrize("planner", [ICEM(), MPPI()])
@@ -405,7 +441,7 @@ def test_the_documented_planner_works(tmp_path, monkeypatch):
     load_plugin(str(tmp_path / "shooting.py"))
     monkeypatch.delitem(sys.modules, "shooting")
 
-    planner = planners.get("shooting").configure({"horizon": 2})
+    planner = make("shooting", horizon=2)
     plan = plan_once(planner, make_spec(), make_model())
     assert plan.info["expected_return"] > 1.5  # two steps near (1, 1, 1)
     np.testing.assert_allclose(plan.action, 1.0, atol=0.5)

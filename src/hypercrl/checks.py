@@ -26,6 +26,14 @@ def above(owner: Any, bound: float, *names: str) -> None:
                 _refuse(owner, name, f"above {bound:g} and finite")
 
 
+def below(owner: Any, bound: float, *names: str) -> None:
+    """Fields that must be less than `bound`."""
+    for name in names:
+        for value in _each(owner, name):
+            if not value < bound:
+                _refuse(owner, name, f"below {bound:g}")
+
+
 def between(owner: Any, lowest: float, highest: float, *names: str) -> None:
     """Fields from `lowest` to `highest`, both included."""
     for name in names:

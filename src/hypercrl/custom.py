@@ -16,10 +16,15 @@ import gymnasium
 import jax
 import numpy as np
 
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
+from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
+from hypercrl.planning.cem import CEM
+from hypercrl.planning.icem import ICEM
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
 from hypercrl.registry import suites
-from hypercrl.types import Reward, Settings, Spec, Suite, Task
+from hypercrl.types import Reward, Spec, Suite, Task
 
 EnvSource = str | tuple[str, Mapping[str, Any]] | Callable[[], gymnasium.Env]
 
@@ -31,7 +36,7 @@ def suite_from_envs(
     *,
     episode_length: int | None = None,
     encoding: Encoding | None = None,
-    settings: Settings | None = None,
+    preset: Preset | None = None,
     task_names: Sequence[str] | None = None,
     success: Callable[[Any], bool] | None = None,
 ) -> Suite:
@@ -41,7 +46,7 @@ def suite_from_envs(
     function without arguments that makes it (which then decides about rendering itself).
     States and actions are vectors (`Box`), alike in all tasks; actions are bounded. The
     episode length defaults to the time limit that Gymnasium knows, the encoding to plain
-    differences, the settings to `default_settings`.
+    differences, the preset to `default_preset`.
     """
     if not name.replace("-", "_").isidentifier():
         raise UserError(f"A suite's name is letters, digits, '-' and '_', unlike '{name}'.")
@@ -57,7 +62,7 @@ def suite_from_envs(
     specs = [_inspect(task, episode_length, encoding) for task in tasks]
     for task, spec in zip(tasks, specs, strict=True):
         _require_alike(tasks[0].name, specs[0], task.name, spec)
-    chosen = settings or default_settings(specs[0].episode_length)
+    chosen = preset or default_preset(specs[0].episode_length)
     return Suite(name, specs[0], tasks, {"custom": chosen}, success)
 
 
@@ -80,18 +85,16 @@ def register_suite(suite: Suite) -> Suite:
     return suite
 
 
-def default_settings(episode_length: int) -> Settings:
+def default_preset(episode_length: int) -> Preset:
     """A small hypernetwork, scaled targets and iCEM: what the `laptop` presets have in common."""
-    return Settings(
-        steps_per_task=20 * episode_length,
-        update_every=episode_length,
-        updates=500,
-        scale_targets=True,
-        hypernet_hidden=(20, 20),
-        hypernet_learning_rate=1e-3,
-        chunk_size=2_000,
-        lookahead=False,
-        planner="icem",
+    return Preset(
+        schedule=Schedule(
+            steps_per_task=20 * episode_length, update_every=episode_length, updates=500
+        ),
+        network=Network(scale_targets=True),
+        hypernet=ChunkedHypernet(hidden=(20, 20)),
+        planners=(ICEM(), CEM()),
+        methods=LAPTOP_METHODS,
     )
 
 

@@ -1,14 +1,13 @@
 """`hypercrl.train`: a run from Python, the same as from the command line."""
 
 import contextlib
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hypercrl.errors import UserError
 from hypercrl.experiment.actor import check_reward
-from hypercrl.experiment.config import RunConfig, resolve
+from hypercrl.experiment.config import RunConfig, change, resolve
 from hypercrl.experiment.display import Display, Silent
 from hypercrl.experiment.runner import CHECKPOINT_SECONDS, AfterTask, Runner
 from hypercrl.experiment.store import Store
@@ -21,6 +20,7 @@ def train(
     seed: int = 0,
     preset: str | None = None,
     planner: str | None = None,
+    hypernet: str | None = None,
     num_tasks: int | None = None,
     out: str | Path | None = None,
     fresh: bool = False,
@@ -32,16 +32,22 @@ def train(
 ) -> Path:
     """Run Algorithm 1 and return the run's folder; a folder that holds part of it is continued.
 
-    `schedule`, `learner` and `planning` change single settings of the suite's preset; `fresh`
-    deletes what the folder holds of the run first.
+    `schedule`, `learner` and `planning` change single settings of the suite's preset, such as
+    `schedule={"updates": 100}` or `learner={"training.anneal": True}`; `fresh` deletes what the
+    folder holds of the run first.
     """
-    config = resolve(suite, method, preset=preset, planner=planner, num_tasks=num_tasks, seed=seed)
-    config = dataclasses.replace(
-        config,
-        schedule=_change(config.schedule, schedule),
-        learner=_change(config.learner, learner),
-        planner=_change(config.planner, planning),
+    config = resolve(
+        suite,
+        method,
+        preset=preset,
+        planner=planner,
+        hypernet=hypernet,
+        num_tasks=num_tasks,
+        seed=seed,
     )
+    given = {"schedule": schedule, "learner": learner, "planning": planning}
+    changes = {f"{part}.{n}": v for part, new in given.items() for n, v in (new or {}).items()}
+    config = change(config, changes)
     folder = Path(out) if out is not None else default_folder(config)
     run(config, folder, Silent(), fresh=fresh, checkpoint_seconds=checkpoint_seconds, wandb=wandb)
     return folder
@@ -87,14 +93,3 @@ def _check(config: RunConfig, checkpoint_seconds: float) -> None:
     suite = config.build_suite()
     for task in suite.tasks:
         check_reward(task, suite.spec)
-
-
-def _change(config: Any, changes: Mapping[str, Any] | None) -> Any:
-    """A frozen dataclass with some fields changed; an unknown name lists the known ones."""
-    known = [field.name for field in dataclasses.fields(config)]
-    for name in changes or {}:
-        if name not in known:
-            raise UserError(
-                f"{type(config).__name__} has no setting '{name}'; it has: {', '.join(known)}."
-            )
-    return dataclasses.replace(config, **(changes or {}))

@@ -11,8 +11,8 @@ Shape letters used throughout: `S` state, `A` action, `N` samples, `H` horizon, 
 
 import abc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import gymnasium
 from jaxtyping import Array, Float, Int, PRNGKeyArray
@@ -63,51 +63,13 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a suite fixes for every method: one column of the paper's table of settings.
-
-    The defaults are the pusher's in the paper. Learners and planners pick what concerns them.
-    """
-
-    # Algorithm 1
-    random_episodes: int = 10  # P
-    exploration_beta: float = 0.0  # colour of their noise over time; 0 is white
-    steps_per_task: int = 4_000  # M episodes of K steps
-    episode_steps: int = 0  # of training episodes in a task's first half; 0: as in tests
-    update_every: int = 200  # K
-    updates: int = 2_000  # S
-    batch_size: int = 100
-    anneal: bool = False  # let the step size shrink to nothing in each session
-    # Target network
-    hidden: tuple[int, ...] = (200, 200)
-    activation: str = "relu"
-    head: str = "point"
-    scale_targets: bool = False
-    baseline_learning_rate: float = 1e-3
-    # Hypernetwork
-    hypernet_hidden: tuple[int, ...] = (50, 50)
-    hypernet_activation: str = "elu"
-    hypernet_learning_rate: float = 1e-4
-    chunk_size: int = 0  # 0: full hypernetwork
-    chunk_embedding_dim: int = 20
-    beta: float = 0.05
-    lookahead: bool = True
-    # Planning
-    planner: str = "cem"
-    planning: Mapping[str, Any] = field(default_factory=dict)  # fields of that planner
-    # Evaluation
-    eval_every: int = 0  # control steps between evaluations of every task seen; 0: at task ends
-    eval_episodes: int = 10
-
-
-@dataclass(frozen=True)
 class Suite:
     """An ordered sequence of tasks over one state and action space."""
 
     name: str
     spec: Spec
     tasks: tuple[Task, ...]
-    presets: Mapping[str, Settings]  # the first one is the default
+    presets: Mapping[str, Any]  # of `hypercrl.presets.Preset`; the first one is the default
     success: Callable[[Any], bool] | None = None  # of an episode's states [H + 1, S]
     measures: Mapping[str, Callable[[Any], float]] = field(default_factory=dict)
     """What else to record of a test episode's states [H + 1, S], named with its unit."""
@@ -134,17 +96,13 @@ class Memory(NamedTuple):
 class Learner(abc.ABC):
     """A continual-learning method: how one dynamics model after another is learnt and kept.
 
-    Implementations are frozen dataclasses of hyperparameters. Arrays in the state are sized
+    Implementations are frozen dataclasses of hyperparameters. Fields called `network`,
+    `hypernet` and `training` are filled from the suite's preset. Arrays in the state are sized
     for all tasks from the start, so that no later task recompiles anything.
     """
 
     memory_fraction: ClassVar[float] = 0.0
     """The share of each finished task's transitions that the runner keeps for this method."""
-
-    @classmethod
-    @abc.abstractmethod
-    def configure(cls, settings: Settings) -> "Learner":
-        """The method with a suite's settings."""
 
     @abc.abstractmethod
     def init(self, spec: Spec, num_tasks: int, *, key: PRNGKeyArray) -> Any:
@@ -201,12 +159,6 @@ class Planner(abc.ABC):
 
     horizon: int  # control steps looked ahead
 
-    @classmethod
-    def configure(cls, settings: Mapping[str, Any]) -> Self:
-        """The planner with a suite's settings; keys that are not its own are ignored."""
-        names = {f.name for f in fields(cls)}
-        return cls(**{name: value for name, value in settings.items() if name in names})
-
     @abc.abstractmethod
     def init(self, spec: Spec) -> Any:
         """The state at the first step of an episode."""
@@ -221,7 +173,10 @@ class Planner(abc.ABC):
         *,
         key: PRNGKeyArray,
     ) -> Plan:
-        """The action for one observation. A non-finite imagined return is never elected."""
+        """The action for one observation, within the suite's bounds.
+
+        A non-finite imagined return is never elected.
+        """
 
     @property
     @abc.abstractmethod

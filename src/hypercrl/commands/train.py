@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run(args: list[str]) -> None:
-    choice, rest = _choose(args)
+    choice = _choose(args)
     if choice.suite is None or choice.method is None:
         print_usage(__doc__, asked="--help" in args or "-h" in args)
         return
@@ -41,22 +41,24 @@ def run(args: list[str]) -> None:
         choice.method,
         preset=choice.preset,
         planner=choice.planner,
+        hypernet=choice.hypernet,
         num_tasks=choice.tasks,
     )
-    _train(config, rest)
+    _train(config, args)
 
 
-def _choose(args: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The arguments that decide which options there are."""
+def _choose(args: list[str]) -> argparse.Namespace:
+    """The arguments that decide which options there are, and what these are by default."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
     parser.add_argument("suite", nargs="?")
     parser.add_argument("method", nargs="?")
     parser.add_argument("--preset")
     parser.add_argument("--planner")
+    parser.add_argument("--hypernet")
     parser.add_argument("--tasks", type=int)
     parser.add_argument("--plugin", action="append", default=[])
     try:
-        return parser.parse_known_args(args)
+        return parser.parse_known_args(args)[0]
     except argparse.ArgumentError as error:
         raise UserError(f"{error.argument_name}: {error.message}.") from error
 
@@ -64,16 +66,31 @@ def _choose(args: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def _train(config: "RunConfig", args: list[str]) -> None:
     from rich.console import Console
 
-    from hypercrl.experiment.config import Schedule
     from hypercrl.experiment.display import for_console
     from hypercrl.experiment.runner import CHECKPOINT_SECONDS
     from hypercrl.experiment.video import Filming
+    from hypercrl.presets import Schedule
+    from hypercrl.registry import planners
     from hypercrl.training import default_folder
     from hypercrl.training import run as run_training
     from hypercrl.types import Learner, Planner
 
     @dataclass(frozen=True)
     class Options:
+        suite: Annotated[str, tyro.conf.Positional]
+        """What to learn; `hypercrl list suites` shows them."""
+        method: Annotated[str, tyro.conf.Positional]
+        """How to learn it; `hypercrl list methods` shows them."""
+        preset: str = config.preset
+        """Settings of the suite to start from."""
+        planner: str = planners.name_of(type(config.planner))
+        """What turns the model into actions; it brings its own settings."""
+        hypernet: str | None = None
+        """Another hypernetwork than the preset's, with its own settings."""
+        tasks: int = config.num_tasks
+        """How many tasks of the suite, from the first on."""
+        plugin: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+        """A module or file that registers suites, methods or planners of its own."""
         seed: int = 0
         """Seed of everything random in the run."""
         out: Path | None = None
@@ -90,7 +107,7 @@ def _train(config: "RunConfig", args: list[str]) -> None:
         learner: Learner = config.learner
         planning: Planner = config.planner
 
-    options = parse_flags(Options, args, prog=f"hypercrl train {config.suite} {config.method}")
+    options = parse_flags(Options, args, prog="hypercrl train")
     config = dataclasses.replace(
         config,
         seed=options.seed,

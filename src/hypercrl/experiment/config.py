@@ -1,87 +1,27 @@
 """The resolved configuration of a run: what `config.json` holds and the command line changes."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
+import json
 import math
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
+from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import StoredConfig
-from hypercrl.registry import learners, planners, suites
-from hypercrl.types import Learner, Planner, Settings, Suite
+from hypercrl.presets import Preset, Schedule
+from hypercrl.registry import hypernets, learners, planners, suites
+from hypercrl.types import Learner, Planner, Suite
 
+SECTIONS = {"schedule": "schedule", "learner": "learner", "planning": "planner"}
+"""What a setting's name begins with, and the part of a `RunConfig` that it then is in."""
+
+KIND = "kind"  # of a hypernetwork, beside its fields
 RECORDED_PACKAGES = ("hypercrl", "jax", "equinox", "optax", "mujoco", "gymnasium", "numpy")
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """Algorithm 1's counts. The paper's letters are in brackets."""
-
-    random_episodes: int
-    """Episodes of random actions before planning starts [P]."""
-    steps_per_task: int
-    """Planned control steps in a task [M × K]."""
-    update_every: int
-    """Control steps between training sessions [K]."""
-    updates: int
-    """Gradient steps in a session [S]."""
-    exploration_beta: float = 0.0
-    """Power-law exponent of the random actions over time; 0 is white noise (the paper's)."""
-    episode_steps: int = 0
-    """Cut training episodes short after so many control steps in the first half of a task; 0
-    lets them end like tests."""
-    continuing: bool = False
-    """Never reset the environment within a task once planning has started."""
-    eval_episodes: int = 10
-    """Test episodes of each task seen, at the end of every task."""
-    retest: bool = True
-    """Test older tasks too at the end of every task, which shows what was forgotten."""
-    eval_every: int = 0
-    """Control steps between test episodes during a task; 0 tests at task ends only."""
-    curve_episodes: int = 1
-    """Test episodes of each task seen, during a task."""
-    zero_shot: bool = True
-    """Also test a task before anything has been learnt on it."""
-
-    def __post_init__(self):
-        positive = ("steps_per_task", "update_every", "eval_episodes", "curve_episodes")
-        for name in positive:
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        for name in ("random_episodes", "updates", "episode_steps", "eval_every"):
-            if getattr(self, name) < 0:
-                raise UserError(f"{name} cannot be negative ({getattr(self, name)}).")
-        if self.steps_per_task % self.update_every:
-            raise UserError(
-                f"steps_per_task ({self.steps_per_task}) must be a multiple of update_every "
-                f"({self.update_every})."
-            )
-        if self.eval_every % self.update_every:
-            raise UserError(
-                f"eval_every ({self.eval_every}) must be a multiple of update_every "
-                f"({self.update_every})."
-            )
-
-    @classmethod
-    def configure(cls, settings: Settings) -> "Schedule":
-        return cls(
-            random_episodes=settings.random_episodes,
-            exploration_beta=settings.exploration_beta,
-            episode_steps=settings.episode_steps,
-            steps_per_task=settings.steps_per_task,
-            update_every=settings.update_every,
-            updates=settings.updates,
-            eval_episodes=settings.eval_episodes,
-            eval_every=settings.eval_every,
-        )
-
-    @property
-    def blocks(self) -> int:
-        """Training sessions after the one on random data [M]."""
-        return self.steps_per_task // self.update_every
 
 
 @dataclass(frozen=True)
@@ -160,26 +100,106 @@ def resolve(
     *,
     preset: str | None = None,
     planner: str | None = None,
+    hypernet: str | None = None,
     num_tasks: int | None = None,
     seed: int = 0,
 ) -> RunConfig:
-    """A suite's settings for a method: the starting point that flags then change."""
+    """A suite's preset for a method: the starting point that flags then change."""
     built = build_suite(suite, num_tasks)
     preset = preset or next(iter(built.presets))
     if preset not in built.presets:
         known = ", ".join(built.presets)
         raise UserError(f"The suite '{suite}' has no preset '{preset}'; choose one of: {known}.")
-    settings = built.presets[preset]
+    settings: Preset = built.presets[preset]
     return RunConfig(
         suite=suite,
         method=method,
         preset=preset,
         num_tasks=len(built.tasks),
         seed=seed,
-        schedule=Schedule.configure(settings),
-        learner=learners.get(method).configure(settings),
-        planner=planners.get(planner or settings.planner).configure(settings.planning),
+        schedule=settings.schedule,
+        learner=settings.learner(method, hypernet),
+        planner=settings.planner(planner),
     )
+
+
+def has_setting(config: RunConfig, name: str) -> bool:
+    """Whether a run has a setting such as `learner.beta`."""
+    owner: Any = config
+    for part in _place(name):
+        if not dataclasses.is_dataclass(owner) or not hasattr(owner, part):
+            return False
+        owner = getattr(owner, part)
+    return True
+
+
+def change(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
+    """The run with settings such as `learner.beta` changed, all at once.
+
+    Values are of the kind that the setting has now; text is read as JSON where it can be.
+    """
+    nested: dict[str, Any] = {}
+    for name, value in changes.items():
+        *path, last = _place(name)
+        node = nested
+        for part in path:
+            node = node.setdefault(part, {})
+        node[last] = _Change(name, value)
+    return _apply(config, nested)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A value to be, and the whole name of its setting."""
+
+    name: str
+    value: Any
+
+
+def _place(name: str) -> list[str]:
+    """The attributes that lead from a `RunConfig` to a setting."""
+    section, *path = name.split(".")
+    if section not in SECTIONS or not path:
+        raise UserError(
+            f"The setting '{name}' must begin with one of: "
+            f"{', '.join(f'{known}.' for known in SECTIONS)}."
+        )
+    return [SECTIONS[section], *path]
+
+
+def _apply(owner: Any, changes: Mapping[str, Any]) -> Any:
+    known = [field.name for field in dataclasses.fields(owner)]
+    values = {}
+    for name, new in changes.items():
+        if name not in known:
+            raise UserError(
+                f"{type(owner).__name__} has no setting '{name}'; it has: {', '.join(known)}."
+            )
+        current = getattr(owner, name)
+        if isinstance(new, _Change):
+            values[name] = _convert(new, current)
+        elif dataclasses.is_dataclass(current):
+            values[name] = _apply(current, new)
+        else:
+            raise UserError(f"{type(owner).__name__}'s {name} has no settings of its own.")
+    return dataclasses.replace(owner, **values)
+
+
+def _convert(change: _Change, current: Any) -> Any:
+    value = change.value
+    if isinstance(value, str) and not isinstance(current, str):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, list):
+        value = tuple(value)
+    if isinstance(current, float) and type(value) is int:
+        value = float(value)
+    both_parts = dataclasses.is_dataclass(value) and dataclasses.is_dataclass(current)
+    if current is not None and type(value) is not type(current) and not both_parts:
+        raise UserError(
+            f"The setting '{change.name}' is {current!r} by default and cannot become {value!r}."
+        )
+    return value
 
 
 def versions() -> dict[str, str]:
@@ -189,23 +209,29 @@ def versions() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A configuration object as JSON would give it back."""
-    if dataclasses.is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+    """A configuration object as JSON would give it back; a hypernetwork also says its kind."""
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    kind = {KIND: hypernets.name_of(type(value))} if isinstance(value, Hypernet) else {}
+    return kind | {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
 
 
 def _restore(cls: Any, data: Mapping[str, Any]) -> Any:
-    """Rebuild a frozen dataclass, nested ones included, from its `asdict`."""
-    defaults = {f.name: f.type for f in dataclasses.fields(cls)}
+    """Rebuild a frozen dataclass, nested ones included, from its plain data."""
+    hints = get_type_hints(cls)
+    known = {f.name: hints[f.name] for f in dataclasses.fields(cls)}
     values = {}
     for name, value in data.items():
-        if name not in defaults:
+        if name not in known:
             raise UserError(f"The stored configuration has an unknown setting '{name}'.")
-        nested = defaults[name]
-        if dataclasses.is_dataclass(nested) and isinstance(value, dict):
-            value = _restore(nested, value)
-        elif isinstance(value, list):
+        if isinstance(value, Mapping) and KIND in value:
+            rest = {key: one for key, one in value.items() if key != KIND}
+            value = _restore(hypernets.get(value[KIND]), rest)
+        elif isinstance(value, Mapping) and dataclasses.is_dataclass(known[name]):
+            value = _restore(known[name], value)
+        elif isinstance(value, list | tuple):
             value = tuple(value)
         values[name] = value
     return cls(**values)

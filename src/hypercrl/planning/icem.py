@@ -11,18 +11,24 @@ publication lets it decay.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.errors import UserError
+from hypercrl import checks
 from hypercrl.planning.cem import refit, select_elites
-from hypercrl.planning.noise import MAX_EXPONENT, coloured_basis
+from hypercrl.planning.noise import MAX_EXPONENT
 from hypercrl.planning.rollout import imagine, summarise
+from hypercrl.planning.sampling import (
+    SamplingPlanner,
+    clip,
+    coloured_noise,
+    finite_bounds,
+    sample,
+    shift,
+)
 from hypercrl.registry import planners
-from hypercrl.types import Plan, Planner
+from hypercrl.types import Plan
 
 
 class ICEMState(NamedTuple):
@@ -36,15 +42,9 @@ class ICEMState(NamedTuple):
 
 @planners.register("icem")
 @dataclass(frozen=True)
-class ICEM(Planner):
+class ICEM(SamplingPlanner):
     """The defaults evaluate the model an eighth as often as the paper's CEM does."""
 
-    horizon: int = 20
-    """Control steps looked ahead."""
-    num_samples: int = 128
-    """Action sequences a round, the kept ones included."""
-    num_iterations: int = 3
-    """Rounds of sampling and refitting."""
     num_elites: int = 16
     """Best sequences that the distribution is refitted to."""
     num_kept: int = 5
@@ -56,75 +56,48 @@ class ICEM(Planner):
     init_std: float = 1.0
     """Spread at the start of every control step, in units of half the action range."""
 
-    def __post_init__(self):
-        if min(self.horizon, self.num_iterations) < 1 or not self.init_std > 0:
-            raise UserError(
-                "iCEM needs a horizon and num_iterations of at least 1 and a positive init_std; "
-                f"it was given {self.horizon}, {self.num_iterations}, {self.init_std}."
-            )
-        if not (0 <= self.num_kept <= self.num_elites <= self.num_samples and self.num_elites):
-            raise UserError(
-                "iCEM needs num_kept <= num_elites <= num_samples and at least one elite; it was "
-                f"given {self.num_kept}, {self.num_elites}, {self.num_samples}."
-            )
-        if not 0 <= self.momentum < 1:
-            raise UserError(f"iCEM needs a momentum in [0, 1), not {self.momentum}.")
-        if not 0 <= self.noise_beta <= MAX_EXPONENT:
-            raise UserError(
-                f"iCEM needs a noise_beta from 0 to {MAX_EXPONENT:g}, not {self.noise_beta}."
-            )
+    def check(self):
+        checks.between(self, 1, self.num_samples, "num_elites")
+        checks.between(self, 0, self.num_elites, "num_kept")
+        checks.between(self, 0, MAX_EXPONENT, "noise_beta")
+        checks.at_least(self, 0, "momentum")
+        checks.below(self, 1, "momentum")
+        checks.above(self, 0, "init_std")
 
     def init(self, spec):
-        low, high = np.asarray(spec.action_low), np.asarray(spec.action_high)
-        if not np.isfinite([low, high]).all():
-            raise UserError(
-                "iCEM scales its noise by the action range, and this suite's actions are "
-                "unbounded; give them bounds or plan with 'cem'."
-            )
+        low, high = finite_bounds(self, spec)
         mean = jnp.broadcast_to(jnp.asarray((low + high) / 2), (self.horizon, len(low)))
         kept = jnp.broadcast_to(mean, (self.num_kept, *mean.shape))
         return ICEMState(mean, kept, jnp.asarray(low), jnp.asarray(high))
-
-    def plan(self, state, model, reward, observation, *, key):
-        return _plan(self, state, model, reward, jnp.asarray(observation), key)
 
     @property
     def evaluations_per_action(self):
         return self.num_iterations * self.num_samples * self.horizon
 
+    def search(self, state, model, reward, observation, key):
+        noise = coloured_noise(self, self.noise_beta, len(state.low), key)
+        # A sample without noise is the mean itself; the first rows give way to the kept elites.
+        noise = noise.at[-1, -1].set(0.0)
 
-@eqx.filter_jit
-def _plan(planner: ICEM, state: ICEMState, model, reward, observation, key) -> Plan:
-    noise = _draw_noise(planner, len(state.low), key)
+        def draw(mean, std, noise):
+            return clip(sample(mean, std, noise), state.low, state.high)
 
-    def sample(mean, std, noise):
-        return jnp.clip(mean + std * noise, state.low, state.high)
+        def refine(carry, noise):
+            mean, std, kept = carry
+            actions = draw(mean, std, noise).at[: self.num_kept].set(kept)
+            returns = imagine(model, reward, observation, actions)
+            elites, elite_returns = select_elites(actions, returns, self.num_elites)
+            new_mean, new_std = refit(mean, std, elites, elite_returns)
+            mean = self.momentum * mean + (1 - self.momentum) * new_mean
+            std = self.momentum * std + (1 - self.momentum) * new_std
+            return (mean, std, elites[: self.num_kept]), (elites[0, 0], returns)
 
-    def refine(carry, noise):
-        mean, std, kept = carry
-        actions = sample(mean, std, noise).at[: planner.num_kept].set(kept)
-        returns = imagine(model, reward, observation, actions)
-        elites, elite_returns = select_elites(actions, returns, planner.num_elites)
-        new_mean, new_std = refit(mean, std, elites, elite_returns)
-        mean = planner.momentum * mean + (1 - planner.momentum) * new_mean
-        std = planner.momentum * std + (1 - planner.momentum) * new_std
-        return (mean, std, elites[: planner.num_kept]), (elites[0, 0], returns)
+        mean = shift(state.mean)
+        std = jnp.broadcast_to(self.init_std * (state.high - state.low) / 2, mean.shape)
+        last = draw(mean, std, noise[0, : self.num_kept])[:, -1:]
+        kept = jnp.concatenate([state.kept[:, 1:], last], axis=1)
 
-    # One step has been executed since: drop it, and let the mean end as it did.
-    mean = jnp.concatenate([state.mean[1:], state.mean[-1:]])
-    std = jnp.broadcast_to(planner.init_std * (state.high - state.low) / 2, mean.shape)
-    last = sample(mean, std, noise[0, : planner.num_kept])[:, -1:]
-    kept = jnp.concatenate([state.kept[:, 1:], last], axis=1)
-
-    (mean, _, kept), (best_actions, returns) = jax.lax.scan(refine, (mean, std, kept), noise)
-    info = summarise(returns)
-    action = jnp.where(info["fallback"], mean[0], best_actions[-1])
-    return Plan(action, state._replace(mean=mean, kept=kept), info)
-
-
-def _draw_noise(planner: ICEM, action_dim: int, key) -> Float[Array, "rounds N H A"]:
-    shape = (planner.num_iterations, planner.num_samples, planner.horizon, action_dim)
-    basis = coloured_basis(planner.horizon, planner.noise_beta)
-    noise = jnp.einsum("tu,rnua->rnta", basis, jax.random.normal(key, shape))
-    # A sample without noise is the mean itself; the first rows give way to the kept elites.
-    return noise.at[-1, -1].set(0.0)
+        (mean, _, kept), (best_actions, returns) = jax.lax.scan(refine, (mean, std, kept), noise)
+        info = summarise(returns)
+        action = jnp.where(info["fallback"], mean[0], best_actions[-1])
+        return Plan(action, state._replace(mean=mean, kept=kept), info)

@@ -10,17 +10,23 @@ rewards of any scale.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.errors import UserError
-from hypercrl.planning.noise import MAX_EXPONENT, coloured_basis
+from hypercrl import checks
+from hypercrl.planning.noise import MAX_EXPONENT
 from hypercrl.planning.rollout import imagine, summarise
+from hypercrl.planning.sampling import (
+    SamplingPlanner,
+    clip,
+    coloured_noise,
+    finite_bounds,
+    sample,
+    shift,
+)
 from hypercrl.registry import planners
-from hypercrl.types import Plan, Planner
+from hypercrl.types import Plan
 
 SMALLEST_SPREAD = 1e-6  # of returns; below it all sequences are equally good
 
@@ -35,15 +41,9 @@ class MPPIState(NamedTuple):
 
 @planners.register("mppi")
 @dataclass(frozen=True)
-class MPPI(Planner):
+class MPPI(SamplingPlanner):
     """The defaults spend about what iCEM spends."""
 
-    horizon: int = 20
-    """Control steps looked ahead."""
-    num_samples: int = 128
-    """Action sequences a round."""
-    num_iterations: int = 3
-    """Rounds of sampling and averaging."""
     temperature: float = 0.2
     """How far below the best a sequence still counts, in standard deviations of the returns."""
     noise_beta: float = 1.0
@@ -51,58 +51,33 @@ class MPPI(Planner):
     noise_std: float = 0.5
     """Spread of the noise, in units of half the action range."""
 
-    def __post_init__(self):
-        if min(self.horizon, self.num_iterations, self.num_samples) < 1:
-            raise UserError(
-                "MPPI needs a horizon, num_iterations and num_samples of at least 1; it was given "
-                f"{self.horizon}, {self.num_iterations}, {self.num_samples}."
-            )
-        if not (self.temperature > 0 and self.noise_std > 0):
-            raise UserError(
-                "MPPI needs a positive temperature and noise_std; it was given "
-                f"{self.temperature}, {self.noise_std}."
-            )
-        if not 0 <= self.noise_beta <= MAX_EXPONENT:
-            raise UserError(
-                f"MPPI needs a noise_beta from 0 to {MAX_EXPONENT:g}, not {self.noise_beta}."
-            )
+    def check(self):
+        checks.above(self, 0, "temperature", "noise_std")
+        checks.between(self, 0, MAX_EXPONENT, "noise_beta")
 
     def init(self, spec):
-        low, high = np.asarray(spec.action_low), np.asarray(spec.action_high)
-        if not np.isfinite([low, high]).all():
-            raise UserError(
-                "MPPI scales its noise by the action range, and this suite's actions are "
-                "unbounded; give them bounds or plan with 'cem'."
-            )
+        low, high = finite_bounds(self, spec)
         mean = jnp.broadcast_to(jnp.asarray((low + high) / 2), (self.horizon, len(low)))
         return MPPIState(mean, jnp.asarray(low), jnp.asarray(high))
-
-    def plan(self, state, model, reward, observation, *, key):
-        return _plan(self, state, model, reward, jnp.asarray(observation), key)
 
     @property
     def evaluations_per_action(self):
         return self.num_iterations * self.num_samples * self.horizon
 
+    def search(self, state, model, reward, observation, key):
+        noise = coloured_noise(self, self.noise_beta, len(state.low), key)
+        half_range = (state.high - state.low) / 2
+        std = jnp.broadcast_to(self.noise_std * half_range, state.mean.shape)
 
-@eqx.filter_jit
-def _plan(planner: MPPI, state: MPPIState, model, reward, observation, key) -> Plan:
-    shape = (planner.num_iterations, planner.num_samples, *state.mean.shape)
-    basis = coloured_basis(planner.horizon, planner.noise_beta)
-    noise = jnp.einsum("tu,rnua->rnta", basis, jax.random.normal(key, shape))
-    std = planner.noise_std * (state.high - state.low) / 2
+        def refine(mean, noise):
+            actions = clip(sample(mean, std, noise), state.low, state.high)
+            returns = imagine(model, reward, observation, actions)
+            weights = weigh(returns, self.temperature)
+            new_mean = jnp.einsum("n,nha->ha", weights, actions)
+            return jnp.where(weights.any(), new_mean, mean), returns
 
-    def refine(mean, noise):
-        actions = jnp.clip(mean + std * noise, state.low, state.high)
-        returns = imagine(model, reward, observation, actions)
-        weights = weigh(returns, planner.temperature)
-        new_mean = jnp.einsum("n,nha->ha", weights, actions)
-        return jnp.where(weights.any(), new_mean, mean), returns
-
-    # One step has been executed since: drop it, and let the mean end as it did.
-    mean = jnp.concatenate([state.mean[1:], state.mean[-1:]])
-    mean, returns = jax.lax.scan(refine, mean, noise)
-    return Plan(mean[0], state._replace(mean=mean), summarise(returns))
+        mean, returns = jax.lax.scan(refine, shift(state.mean), noise)
+        return Plan(mean[0], state._replace(mean=mean), summarise(returns))
 
 
 def weigh(returns: Float[Array, "N"], temperature: float) -> Float[Array, "N"]:

@@ -19,12 +19,18 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
+from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Angle, Difference, Encoding
 from hypercrl.errors import UserError
+from hypercrl.learning.training import Training
+from hypercrl.planning.cem import CEM
+from hypercrl.planning.icem import ICEM
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
 from hypercrl.registry import suites
 from hypercrl.simulation.env import MujocoEnv
 from hypercrl.simulation.rendering import Camera
-from hypercrl.types import Settings, Spec, Suite, Task
+from hypercrl.types import Spec, Suite, Task
 
 MODEL_FILE = Path(__file__).with_suffix(".xml")
 
@@ -50,44 +56,16 @@ SPEC = Spec(
     encoding=Encoding((Difference(1), Angle(1), Difference(2))),
 )
 
-LAPTOP = Settings(
-    random_episodes=5,
-    steps_per_task=2_000,
-    update_every=100,
-    updates=500,
-    anneal=True,  # or some seeds learn the second and third length badly and lose the first
-    hidden=(100, 100),
-    scale_targets=True,
-    hypernet_hidden=(20, 20),
-    hypernet_learning_rate=1e-3,
-    chunk_size=400,
-    lookahead=False,
-    planner="icem",
-    planning={
-        "horizon": 25,
-        "num_samples": 128,
-        "num_iterations": 3,
-        "num_elites": 16,
-        "num_kept": 5,
-        "noise_beta": 2.5,
-        "momentum": 0.1,
-        "init_std": 1.0,
-    },
+LAPTOP = Preset(
+    schedule=Schedule(random_episodes=5, steps_per_task=2_000, update_every=100, updates=500),
+    network=Network(hidden=(100, 100), scale_targets=True),
+    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=400),
+    # Or some seeds learn the second and third length badly and lose the first.
+    training=Training(anneal=True),
+    planners=(ICEM(horizon=25), CEM(horizon=25)),
+    methods=LAPTOP_METHODS,
 )
-
-PAPER = Settings(
-    random_episodes=10,
-    steps_per_task=4_000,
-    update_every=200,
-    updates=2_000,
-    planning={
-        "horizon": 25,
-        "num_samples": 500,
-        "num_elites": 40,
-        "num_iterations": 5,
-        "init_std": 1.0,
-    },
-)
+PAPER = Preset(planners=(CEM(horizon=25),))
 
 
 class TipReward(eqx.Module):

@@ -10,6 +10,7 @@ orientation relative to the handle's (a quaternion, 1 where it should be for ope
 gripper's opening, seven joint angles, seven joint velocities.
 """
 
+import dataclasses
 import functools
 
 import equinox as eqx
@@ -18,14 +19,20 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
+from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Angle, Difference, Encoding, Quaternion
 from hypercrl.errors import UserError
+from hypercrl.planning.cem import CEM
+from hypercrl.planning.icem import ICEM
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule, tuned
 from hypercrl.registry import suites
 from hypercrl.simulation.door_scene import TURN_RANGE, Door, build_door
 from hypercrl.simulation.env import MujocoEnv
 from hypercrl.simulation.panda import Gains, Panda
 from hypercrl.simulation.rendering import Camera
-from hypercrl.types import Settings, Spec, Suite, Task
+from hypercrl.types import Spec, Suite, Task
 
 PAPER_DOORS = (
     Door("pull"),
@@ -75,48 +82,24 @@ DOOR, HANDLE, OFFSET, ORIENTATION = 0, 2, slice(4, 7), slice(7, 11)
 GAINS = Gains(steps_per_tick=5, ticks=5)
 CAMERA = Camera(lookat=(0.22, -0.12, 0.92), distance=1.45, azimuth=134, elevation=-14)
 
-LAPTOP = Settings(
-    exploration_beta=2.0,  # white noise touches the handle but does nothing with it
-    steps_per_task=12_000,
-    update_every=200,
-    updates=400,
-    hidden=(200, 200, 200, 200),
-    head="gaussian",
-    scale_targets=True,
-    hypernet_hidden=(25, 30),
-    hypernet_activation="relu",
-    hypernet_learning_rate=1e-3,
-    chunk_size=4_000,
-    beta=0.5,
-    lookahead=False,
-    planner="icem",
-    planning={
-        "horizon": 10,
-        "num_samples": 128,
-        "num_iterations": 3,
-        "num_elites": 16,
-        "num_kept": 5,
-        "noise_beta": 2.5,
-        "momentum": 0.1,
-        "init_std": 1.0,
-    },
+NETWORK = Network(hidden=(200, 200, 200, 200), head="gaussian")
+LAPTOP = Preset(
+    schedule=Schedule(
+        exploration_beta=2.0,  # white noise touches the handle but does nothing with it
+        steps_per_task=12_000,
+        updates=400,
+    ),
+    network=dataclasses.replace(NETWORK, scale_targets=True),
+    hypernet=ChunkedHypernet(hidden=(25, 30), activation="relu", chunk_size=4_000),
+    planners=(ICEM(horizon=10), CEM(horizon=10)),
+    methods=tuned(LAPTOP_METHODS, hypercrl={"beta": 0.5}),
 )
-PAPER = Settings(
-    steps_per_task=60_000,
-    update_every=200,
-    updates=200,
-    hidden=(200, 200, 200, 200),
-    head="gaussian",
-    hypernet_hidden=(256, 256),
-    hypernet_activation="relu",
-    beta=0.5,
-    planning={
-        "horizon": 10,
-        "num_samples": 2_000,
-        "num_elites": 40,
-        "num_iterations": 5,
-        "init_std": 0.5,
-    },
+PAPER = Preset(
+    schedule=Schedule(steps_per_task=60_000, updates=200),
+    network=NETWORK,
+    hypernet=FullHypernet(hidden=(256, 256), activation="relu"),
+    planners=(CEM(horizon=10, num_samples=2_000, init_std=0.5),),
+    methods={"hypercrl": {"beta": 0.5}},
 )
 
 

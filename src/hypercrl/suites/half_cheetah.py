@@ -22,12 +22,19 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
+from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Absolute, Angle, Difference, Encoding
 from hypercrl.errors import UserError
+from hypercrl.learning.training import Training
+from hypercrl.planning.cem import CEM
+from hypercrl.planning.icem import ICEM
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
 from hypercrl.registry import suites
 from hypercrl.simulation.env import MujocoEnv
 from hypercrl.simulation.rendering import Camera
-from hypercrl.types import Settings, Spec, Suite, Task
+from hypercrl.types import Spec, Suite, Task
 
 MODEL_FILE = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / "half_cheetah.xml"
 
@@ -63,56 +70,43 @@ SPEC = Spec(
     ),
 )
 
-LAPTOP = Settings(
-    random_episodes=40,
-    steps_per_task=26_000,  # and 4,000 random ones
-    # A half-cheetah that has fallen on its back slides on slowly and, if it is given the time,
-    # fills its data with that. Once it runs, whole episodes teach it full speed and to get up.
-    episode_steps=100,
-    update_every=500,  # so that one that has fallen learns to get up while it lies there
-    updates=2_000,
-    anneal=True,  # or now and then a session ends with a model that tips over
-    hidden=(200, 200, 200, 200),
-    activation="swish",
-    head="point",  # its mean is learnt in half the updates of the Gaussian's
-    scale_targets=True,
-    hypernet_hidden=(25, 30),
-    hypernet_activation="relu",
-    hypernet_learning_rate=1e-3,
-    chunk_size=4_000,
-    lookahead=False,
-    planner="icem",
-    planning={
-        # Tipping over is the quickest way forward for a second, and only then a dead end: a
-        # planner that looks ahead for less than two seconds ends on its back.
-        "horizon": 50,
-        "num_samples": 64,
-        "num_iterations": 3,
-        "num_elites": 8,
-        "num_kept": 5,
-        "noise_beta": 0.25,  # running is a quick rhythm: whiter noise than pushing needs
-        "momentum": 0.0,
-        "init_std": 1.0,
-    },
-    eval_episodes=3,
+LAPTOP = Preset(
+    schedule=Schedule(
+        random_episodes=40,
+        steps_per_task=26_000,  # and 4,000 random ones
+        # A half-cheetah that has fallen on its back slides on slowly and, if it is given the time,
+        # fills its data with that. Once it runs, whole episodes teach it full speed and to get up.
+        episode_steps=100,
+        update_every=500,  # so that one that has fallen learns to get up while it lies there
+        eval_episodes=3,
+    ),
+    network=Network(
+        hidden=(200, 200, 200, 200),
+        activation="swish",
+        head="point",  # its mean is learnt in half the updates of the Gaussian's
+        scale_targets=True,
+    ),
+    hypernet=ChunkedHypernet(hidden=(25, 30), activation="relu", chunk_size=4_000),
+    training=Training(anneal=True),  # or now and then a session ends with a model that tips over
+    planners=(
+        ICEM(
+            # Tipping over is the quickest way forward for a second, and only then a dead end: a
+            # planner that looks ahead for less than two seconds ends on its back.
+            horizon=50,
+            num_samples=64,
+            num_elites=8,
+            noise_beta=0.25,  # running is a quick rhythm: whiter noise than pushing needs
+            momentum=0.0,
+        ),
+        CEM(horizon=30, num_elites=50),
+    ),
+    methods=LAPTOP_METHODS,
 )
-
-PAPER = Settings(
-    random_episodes=10,
-    steps_per_task=100_000,
-    update_every=1_000,
-    updates=2_000,
-    hidden=(200, 200, 200, 200),
-    head="gaussian",
-    hypernet_hidden=(256, 256),
-    hypernet_activation="relu",
-    planning={
-        "horizon": 30,
-        "num_samples": 500,
-        "num_elites": 50,
-        "num_iterations": 5,
-        "init_std": 1.0,
-    },
+PAPER = Preset(
+    schedule=Schedule(steps_per_task=100_000, update_every=1_000),
+    network=Network(hidden=(200, 200, 200, 200), head="gaussian"),
+    hypernet=FullHypernet(hidden=(256, 256), activation="relu"),
+    planners=(CEM(horizon=30, num_elites=50),),
 )
 
 FLOOR_SCALE = 10  # Gymnasium's floor is drawn to 40 m, and a good run is longer than 100 m

@@ -12,8 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
+from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
+from hypercrl.planning.cem import CEM
+from hypercrl.planning.icem import ICEM
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
 from hypercrl.registry import suites
 from hypercrl.simulation.panda import Mount
 from hypercrl.simulation.rendering import Camera
@@ -24,7 +29,7 @@ from hypercrl.simulation.tabletop import (
     load_scene,
     square,
 )
-from hypercrl.types import Settings, Spec, Suite, Task
+from hypercrl.types import Spec, Suite, Task
 
 # (green, blue) in kg/m³: the paper's five, in its order.
 PAPER_DENSITIES = ((500, 500), (100, 500), (500, 100), (500, 250), (250, 500))
@@ -51,34 +56,14 @@ MOUNT = Mount(position=(-0.6, 0.0, 0.8), tool_position=(-0.23, 0.0, 0.86))
 WORKSPACE = Workspace(x=(-0.28, 0.15), y=(-0.2, 0.2))
 CAMERA = Camera(lookat=(-0.14, -0.02, 0.99), distance=1.4, azimuth=142, elevation=-22)
 
-LAPTOP = Settings(
-    updates=500,
-    scale_targets=True,
-    hypernet_hidden=(20, 20),
-    hypernet_learning_rate=1e-3,
-    chunk_size=2_000,
-    lookahead=False,
-    planner="icem",
-    planning={
-        "horizon": 20,
-        "num_samples": 128,
-        "num_iterations": 3,
-        "num_elites": 16,
-        "num_kept": 5,
-        "noise_beta": 2.5,
-        "momentum": 0.1,
-        "init_std": 1.0,
-    },
+LAPTOP = Preset(
+    schedule=Schedule(updates=500),
+    network=Network(scale_targets=True),
+    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=2_000),
+    planners=(ICEM(), CEM()),
+    methods=LAPTOP_METHODS,
 )
-PAPER = Settings(
-    planning={
-        "horizon": 20,
-        "num_samples": 500,
-        "num_elites": 40,
-        "num_iterations": 5,
-        "init_std": 1.0,
-    },
-)
+PAPER = Preset()
 
 
 def reward(

@@ -20,8 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
+from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
+from hypercrl.learning.training import Training
+from hypercrl.planning.cem import CEM
+from hypercrl.planning.icem import ICEM
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
 from hypercrl.registry import suites
 from hypercrl.simulation.panda import Mount
 from hypercrl.simulation.rendering import Camera
@@ -32,7 +39,7 @@ from hypercrl.simulation.tabletop import (
     load_scene,
     square,
 )
-from hypercrl.types import Settings, Spec, Suite, Task
+from hypercrl.types import Spec, Suite, Task
 
 # Viscous friction of block 2 on the table: the share of its speed that is lost, per second. The
 # order of more and less slippery is the paper's. The values are ours: above 2.3 the arm's fastest
@@ -67,42 +74,23 @@ MOUNT = Mount(position=(-0.6, 0.0, 0.8), tool_position=(-0.14, 0.0, 0.83))
 WORKSPACE = Workspace(x=(-0.20, 0.12), y=(-0.03, 0.03), stride=0.065)
 CAMERA = Camera(lookat=(-0.05, -0.02, 0.98), distance=1.4, azimuth=142, elevation=-22)
 
-LAPTOP = Settings(
-    exploration_beta=2.0,  # moves block 2 in 6 of 10 random episodes; white noise in 4
-    steps_per_task=3_000,
-    update_every=150,
-    updates=500,
-    anneal=True,  # or now and then a session ends with a model that aims badly
-    scale_targets=True,
-    hypernet_hidden=(20, 20),
-    hypernet_learning_rate=1e-3,
-    chunk_size=2_000,
-    lookahead=False,
-    planner="icem",
-    planning={
-        "horizon": 20,
-        "num_samples": 128,
-        "num_iterations": 6,  # what has been let go cannot be put right
-        "num_elites": 16,
-        "num_kept": 5,
-        "noise_beta": 2.5,
-        "momentum": 0.1,
-        "init_std": 1.0,
-    },
+LAPTOP = Preset(
+    schedule=Schedule(
+        exploration_beta=2.0,  # moves block 2 in 6 of 10 random episodes; white noise in 4
+        steps_per_task=3_000,
+        update_every=150,
+        updates=500,
+    ),
+    network=Network(scale_targets=True),
+    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=2_000),
+    training=Training(anneal=True),  # or now and then a session ends with a model that aims badly
+    planners=(ICEM(num_iterations=6), CEM()),  # what has been let go cannot be put right
+    methods=LAPTOP_METHODS,
 )
-PAPER = Settings(
-    steps_per_task=3_000,
-    update_every=150,
-    updates=500,
-    hypernet_activation="relu",
-    beta=0.5,
-    planning={
-        "horizon": 20,
-        "num_samples": 500,
-        "num_elites": 40,
-        "num_iterations": 5,
-        "init_std": 1.0,
-    },
+PAPER = Preset(
+    schedule=Schedule(steps_per_task=3_000, update_every=150, updates=500),
+    hypernet=FullHypernet(activation="relu"),
+    methods={"hypercrl": {"beta": 0.5}},
 )
 
 

@@ -10,21 +10,18 @@ change some of them; a `name` then tells their folders apart:
       - {method: hypercrl, name: weak, set: {learner.beta: 0.005}}
 """
 
-import contextlib
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hypercrl.errors import UserError
-from hypercrl.experiment.config import RunConfig, resolve
+from hypercrl.experiment.config import RunConfig, change, has_setting, resolve
 from hypercrl.registry import learners, suites
 from hypercrl.training import default_folder
 
 EVERYTHING = "all"
-SECTIONS = {"schedule": "schedule", "learner": "learner", "planning": "planner"}  # of RunConfig
 
 
 @dataclass(frozen=True)
@@ -37,6 +34,7 @@ class Selection:
     tasks: int | None = None
     preset: str | None = None
     planner: str | None = None
+    hypernet: str | None = None
     name: str = ""
     set: Mapping[str, Any] = field(default_factory=dict)
 
@@ -96,7 +94,7 @@ def make_selection(values: Mapping[str, Any]) -> Selection:
         given["seeds"] = _seeds(given["seeds"])
     if "tasks" in given and type(given["tasks"]) is not int:
         raise UserError(f"'tasks' of a sweep must be a whole number, not {given['tasks']!r}.")
-    for name in ("preset", "planner", "name"):
+    for name in ("preset", "planner", "hypernet", "name"):
         if not isinstance(given.get(name, ""), str):
             raise UserError(f"'{name}' of a sweep must be a name, not {given[name]!r}.")
     if not isinstance(given.get("set", {}), Mapping):
@@ -115,22 +113,11 @@ def parse_settings(assignments: Sequence[str]) -> dict[str, str]:
     return settings
 
 
-def change_setting(config: RunConfig, name: str, value: Any) -> RunConfig | None:
-    """The run with one setting, such as `learner.beta`, changed; None where it has no such."""
-    section, *place = name.split(".")
-    if section not in SECTIONS or not place:
-        raise UserError(
-            f"The setting '{name}' must begin with one of: "
-            f"{', '.join(f'{known}.' for known in SECTIONS)}."
-        )
-    return _replace(config, [SECTIONS[section], *place], name, value)
-
-
 def _expand(selection: Selection) -> list[PlannedRun]:
     """The runs of one selection. A setting changes the runs that have it, at least one."""
     if not selection.suite:
         raise UserError("A sweep needs at least one suite; see `hypercrl list suites`.")
-    unused = dict(selection.set)
+    unused = set(selection.set)
     runs = []
     for suite in _all_or(selection.suite, suites.names):
         for method in _all_or(selection.method, learners.names):
@@ -139,17 +126,16 @@ def _expand(selection: Selection) -> list[PlannedRun]:
                 method,
                 preset=selection.preset,
                 planner=selection.planner,
+                hypernet=selection.hypernet,
                 num_tasks=selection.tasks,
             )
-            for name, value in selection.set.items():
-                changed = change_setting(config, name, value)
-                if changed is not None:
-                    config = changed
-                    unused.pop(name, None)
+            own = {n: value for n, value in selection.set.items() if has_setting(config, n)}
+            unused -= own.keys()
+            config = dataclasses.replace(change(config, own), name=selection.name)
             seeded = (dataclasses.replace(config, seed=seed) for seed in selection.seeds)
             runs += [PlannedRun(_folder_name(config, selection.name), config) for config in seeded]
     if unused:
-        raise UserError(f"No run of the sweep has the setting '{next(iter(unused))}'.")
+        raise UserError(f"No run of the sweep has the setting '{min(unused)}'.")
     return runs
 
 
@@ -178,28 +164,3 @@ def _seeds(value: Any) -> tuple[int, ...]:
             f"'seeds' of a sweep must be a number of seeds or a list of them, not {value!r}."
         )
     return tuple(seeds)
-
-
-def _replace(owner: Any, place: list[str], name: str, value: Any) -> Any:
-    first, *rest = place
-    if not dataclasses.is_dataclass(owner) or not hasattr(owner, first):
-        return None
-    current = getattr(owner, first)
-    new = _replace(current, rest, name, value) if rest else _convert(name, current, value)
-    return None if new is None else dataclasses.replace(owner, **{first: new})  # type: ignore
-
-
-def _convert(name: str, current: Any, value: Any) -> Any:
-    """A value of the kind that the setting has now; text is read as JSON where it can be."""
-    if isinstance(value, str) and not isinstance(current, str):
-        with contextlib.suppress(ValueError):
-            value = json.loads(value)
-    if isinstance(value, list):
-        value = tuple(value)
-    if isinstance(current, float) and type(value) is int:
-        value = float(value)
-    if current is not None and type(value) is not type(current):
-        raise UserError(
-            f"The setting '{name}' is {current!r} by default and cannot become {value!r}."
-        )
-    return value

@@ -1,0 +1,97 @@
+"""What planners share that imagine many action sequences and keep the good ones."""
+
+import abc
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from hypercrl import checks
+from hypercrl.errors import UserError
+from hypercrl.planning.noise import coloured_basis
+from hypercrl.types import Model, Plan, Planner, Reward, Spec
+
+
+@dataclass(frozen=True)
+class SamplingPlanner(Planner):
+    """Rounds of sampling, compiled as one call; `search` is what a planner makes of them."""
+
+    horizon: int = 20
+    """Control steps looked ahead."""
+    num_samples: int = 128
+    """Action sequences a round."""
+    num_iterations: int = 3
+    """Rounds of sampling; each ends in a better distribution to sample from."""
+
+    def __post_init__(self):
+        checks.at_least(self, 1, "horizon", "num_samples", "num_iterations")
+        self.check()
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Refuse values of the planner's own fields that make no sense."""
+
+    @abc.abstractmethod
+    def search(
+        self,
+        state: Any,
+        model: Model,
+        reward: Reward,
+        observation: Float[Array, "S"],
+        key: PRNGKeyArray,
+    ) -> Plan:
+        """One plan, traced by JAX. The action and what is imagined lie within the bounds."""
+
+    def plan(self, state, model, reward, observation, *, key):
+        return _search(self, state, model, reward, jnp.asarray(observation), key)
+
+
+@eqx.filter_jit
+def _search(planner: SamplingPlanner, state, model, reward, observation, key) -> Plan:
+    return planner.search(state, model, reward, observation, key)
+
+
+def finite_bounds(planner: Planner, spec: Spec) -> tuple[np.ndarray, np.ndarray]:
+    """The action bounds, for planners whose noise is as wide as the action range."""
+    low, high = np.asarray(spec.action_low), np.asarray(spec.action_high)
+    if not np.isfinite([low, high]).all():
+        raise UserError(
+            f"{type(planner).__name__} scales its noise by the action range, and this suite's "
+            "actions are unbounded; give them bounds or plan with 'cem'."
+        )
+    return low, high
+
+
+def coloured_noise(
+    planner: SamplingPlanner, exponent: float, action_dim: int, key: PRNGKeyArray
+) -> Float[Array, "rounds N H A"]:
+    """All rounds' noise in one draw, correlated along the horizon."""
+    shape = (planner.num_iterations, planner.num_samples, planner.horizon, action_dim)
+    basis = coloured_basis(planner.horizon, exponent)
+    return jnp.einsum("tu,rnua->rnta", basis, jax.random.normal(key, shape))
+
+
+def sample(
+    mean: Float[Array, "H A"],
+    std: Float[Array, "H A"],
+    noise: Float[Array, "N H A"],
+) -> Float[Array, "N H A"]:
+    """Action sequences from a Gaussian of one mean and spread."""
+    return jax.vmap(lambda one: mean + std * one)(noise)
+
+
+def clip(
+    actions: Float[Array, "*N A"], low: Float[Array, "A"], high: Float[Array, "A"]
+) -> Float[Array, "*N A"]:
+    """What the bounds leave of some actions."""
+    shape = actions.shape
+    return jnp.clip(actions, jnp.broadcast_to(low, shape), jnp.broadcast_to(high, shape))
+
+
+def shift(mean: Float[Array, "H A"]) -> Float[Array, "H A"]:
+    """A plan one control step later: the executed action is dropped, the last one repeated."""
+    return jnp.concatenate([mean[1:], mean[-1:]])

@@ -1,0 +1,128 @@
+"""Presets: what a suite fixes for every method, made of the objects that it configures.
+
+Each object validates itself. What a single method needs beyond them stands under its name in
+`methods`; a name that nobody knows is an error as soon as the preset is made.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypercrl import checks
+from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.hypernet import Hypernet
+from hypercrl.dynamics.model import Network
+from hypercrl.errors import UserError
+from hypercrl.learning.training import Training
+from hypercrl.planning.cem import CEM
+from hypercrl.planning.noise import MAX_EXPONENT
+from hypercrl.registry import hypernets, learners, planners
+from hypercrl.types import Learner, Planner
+
+Changes = Mapping[str, Mapping[str, Any]]
+"""Fields of learners, by method."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Algorithm 1's counts, the paper's for pusher. Its letters are in brackets."""
+
+    random_episodes: int = 10
+    """Episodes of random actions before planning starts [P]."""
+    steps_per_task: int = 4_000
+    """Planned control steps in a task [M × K]."""
+    update_every: int = 200
+    """Control steps between training sessions [K]."""
+    updates: int = 2_000
+    """Gradient steps in a session [S]."""
+    exploration_beta: float = 0.0
+    """Power-law exponent of the random actions over time; 0 is white noise (the paper's)."""
+    episode_steps: int = 0
+    """Cut training episodes short after so many control steps in the first half of a task; 0
+    lets them end like tests."""
+    continuing: bool = False
+    """Never reset the environment within a task once planning has started."""
+    eval_episodes: int = 10
+    """Test episodes of each task seen, at the end of every task."""
+    retest: bool = True
+    """Test older tasks too at the end of every task, which shows what was forgotten."""
+    eval_every: int = 0
+    """Control steps between test episodes during a task; 0 tests at task ends only."""
+    curve_episodes: int = 1
+    """Test episodes of each task seen, during a task."""
+    zero_shot: bool = True
+    """Also test a task before anything has been learnt on it."""
+
+    def __post_init__(self):
+        checks.at_least(
+            self, 1, "steps_per_task", "update_every", "eval_episodes", "curve_episodes"
+        )
+        checks.at_least(self, 0, "random_episodes", "updates", "episode_steps", "eval_every")
+        checks.between(self, 0, MAX_EXPONENT, "exploration_beta")
+        for name in ("steps_per_task", "eval_every"):
+            if getattr(self, name) % self.update_every:
+                raise UserError(
+                    f"{name} ({getattr(self, name)}) must be a multiple of update_every "
+                    f"({self.update_every})."
+                )
+
+    @property
+    def blocks(self) -> int:
+        """Training sessions after the one on random data [M]."""
+        return self.steps_per_task // self.update_every
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One column of the paper's table of settings, or one of our own."""
+
+    schedule: Schedule = Schedule()
+    network: Network = Network()
+    """The target network, for methods that learn or generate one."""
+    hypernet: Hypernet = FullHypernet()
+    training: Training = Training()
+    planners: tuple[Planner, ...] = (CEM(),)
+    """The first one is the default."""
+    methods: Changes = field(default_factory=dict)
+
+    def __post_init__(self):
+        for method in self.methods:
+            self.learner(method)
+
+    def learner(self, method: str, hypernet: str | None = None) -> Learner:
+        """A method with this preset's parts, or with another hypernetwork at its own defaults."""
+        cls = learners.get(method)
+        own = [f.name for f in dataclasses.fields(cls)]
+        changes = dict(self.methods.get(method, {}))
+        if hypernet is not None:
+            changes["hypernet"] = hypernets.get(hypernet)()
+        for name in changes:
+            if name not in own:
+                raise UserError(
+                    f"The method '{method}' has no setting '{name}'; it has: {', '.join(own)}."
+                )
+        parts = {"network": self.network, "hypernet": self.hypernet, "training": self.training}
+        return cls(**{name: part for name, part in parts.items() if name in own} | changes)
+
+    def planner(self, name: str | None = None) -> Planner:
+        """The default planner, or one by name: the preset's, or with the suite's horizon alone."""
+        for planner in self.planners:
+            if name in (None, planners.name_of(type(planner))):
+                return planner
+        return planners.get(name or "")(horizon=self.planners[0].horizon)
+
+
+# A small hypernetwork takes larger steps than the paper's, and keeps as well without look-ahead.
+LAPTOP_METHODS: Changes = {
+    "hypercrl": {"learning_rate": 1e-3, "lookahead": False},
+    "hypercrl_mt": {"learning_rate": 1e-3},
+}
+
+
+def tuned(methods: Changes, **changes: Mapping[str, Any]) -> Changes:
+    """These changes, with more for some methods."""
+    return {
+        name: {**methods.get(name, {}), **changes.get(name, {})}
+        for name in (*methods, *(name for name in changes if name not in methods))
+    }
