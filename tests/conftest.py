@@ -1,6 +1,12 @@
-"""Imported before any test module: what JAX and MuJoCo must find already chosen."""
+"""Imported before any test module: what JAX and MuJoCo must find already chosen.
+
+Every function of the package is checked against its annotations, shapes included, and arrays of
+different ranks never broadcast silently.
+"""
 
 import os
+
+from jaxtyping import install_import_hook
 
 # Tests compile much and run it briefly, so they ask for code that is ready soon, not for fast code.
 # `make test-all` says 0 here and runs what a user would run.
@@ -8,5 +14,19 @@ if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
     os.environ["XLA_FLAGS"] = (
         os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
     )
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 
-import hypercrl.simulation  # noqa: F401  (chooses the renderer)
+install_import_hook("hypercrl", "annotations.checked")
+
+import hypercrl.simulation  # noqa: E402, F401  (chooses the renderer)
+
+import pytest  # noqa: E402
+from jaxtyping import config  # noqa: E402
+
+
+@pytest.fixture
+def unchecked():
+    """For tests that hand in what annotations forbid, as a person might."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)

@@ -238,8 +238,9 @@ def test_one_compiled_reward_serves_every_door():
 
 def test_success_is_a_door_that_was_open():
     states = np.zeros((201, SPEC.state_dim))
+    states[80, DOOR] = 0.19  # rad; the paper's door is open at 0.2
     assert not succeeded(states)
-    states[80, DOOR] = 0.21
+    states[80, DOOR] = 0.201
     assert succeeded(states)
 
 

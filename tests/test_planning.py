@@ -276,7 +276,7 @@ def test_cem_samples_beyond_the_bounds_and_pays_for_what_would_be_executed():
     np.testing.assert_allclose(plan.info["expected_return"], 0.0, atol=1e-6)
 
 
-def test_cem_refuses_an_unknown_way_to_execute():
+def test_cem_refuses_an_unknown_way_to_execute(unchecked):
     with pytest.raises(UserError, match="'median'"):
         make("cem", execute="median")
 

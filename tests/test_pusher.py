@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from hypercrl.errors import UserError
+from hypercrl.planning.cem import CEM
+from hypercrl.planning.icem import ICEM
 from hypercrl.registry import suites
 from hypercrl.suites.pusher import (
     GOAL,
@@ -80,6 +82,12 @@ def test_reward_at_the_goal_and_away_from_it():
     off = at_goal + jnp.array([0.0, 0.0] + [0.03, -0.04] * 4)
     assert reward(at_goal, none, off) == pytest.approx(4 * (1 - np.tanh(0.5)), abs=1e-5)
     assert succeeded(np.stack([off, at_goal])) and not succeeded(np.stack([at_goal, off]))
+
+
+@pytest.mark.parametrize(("metres", "success"), [(0.014, True), (0.016, False)])
+def test_success_is_a_block_within_fifteen_millimetres(metres, success):
+    at_goal = np.array([-0.1, 0.0, *np.ravel(GOAL)])
+    assert succeeded((at_goal + np.array([0.0, 0.0] + [metres, 0.0] * 4))[None]) is success
 
 
 def test_straight_push_carries_an_even_block_to_the_goal():
@@ -173,7 +181,8 @@ def test_settings_are_the_papers_and_the_laptops():
     presets = suites.get("pusher")().presets
     assert list(presets) == ["laptop", "paper"]
     paper, laptop = presets["paper"], presets["laptop"]
-    assert (paper.updates, paper.update_every, paper.beta) == (2_000, 200, 0.05)
-    assert paper.chunk_size == 0 and not paper.scale_targets and paper.lookahead
-    assert laptop.chunk_size > 0 and laptop.scale_targets and not laptop.lookahead
-    assert (paper.planner, laptop.planner) == ("cem", "icem")
+    assert (paper.schedule.updates, paper.schedule.update_every) == (2_000, 200)
+    assert paper.learner("hypercrl").beta == 0.05
+    assert paper.planner() == CEM(20, 500, 5, num_elites=40, init_std=1.0)
+    assert laptop.planner() == ICEM(20, 128, 3, num_elites=16)
+    assert laptop.planner("cem") == paper.planner()

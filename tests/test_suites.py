@@ -3,7 +3,6 @@
 A new suite is tested by being registered; nothing here names one.
 """
 
-import dataclasses
 import subprocess
 import sys
 import tracemalloc
@@ -17,9 +16,11 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.environments import environment_id, make_environment, register_environments
 from hypercrl.errors import UserError
-from hypercrl.experiment.config import Schedule
+from hypercrl.learning.training import Training
+from hypercrl.planning.cem import CEM
 from hypercrl.registry import learners, planners, suites
 
 SUITES = suites.names()
@@ -258,28 +259,30 @@ def test_picture_shows_a_scene_that_moves(suite):
     assert suite.tasks[0].make(None).render() is None
 
 
-def test_presets_are_whole(suite):
+def test_presets_serve_every_method_and_planner(suite):
     assert next(iter(suite.presets)) == "laptop"
     assert "paper" in suite.presets
-    for settings in suite.presets.values():
-        planner = planners.get(settings.planner)
-        # `configure` ignores what it does not know, so a misspelt setting would pass unseen.
-        assert set(settings.planning) <= {field.name for field in dataclasses.fields(planner)}
-        planner.configure(settings.planning)
-        Schedule.configure(settings)
+    for preset in suite.presets.values():
+        horizon = preset.planners[0].horizon
+        for name in planners.names():
+            planner = preset.planner(name)
+            assert planner in preset.planners or planner == planners.get(name)(horizon=horizon)
         for name in learners.names():
-            learners.get(name).configure(settings)
+            assert type(preset.learner(name)) is learners.get(name)
 
 
 def test_paper_preset_is_faithful(suite):
     paper = suite.presets["paper"]
-    assert (paper.planner, paper.chunk_size, paper.scale_targets) == ("cem", 0, False)
-    assert paper.lookahead and paper.batch_size == 100 and paper.hypernet_learning_rate == 1e-4
-    assert paper.update_every % suite.spec.episode_length == 0  # learns between episodes
+    learner = paper.learner("hypercrl")
+    assert type(paper.planner()) is CEM and paper.planner().num_iterations == 5
+    assert type(learner.hypernet) is FullHypernet and not learner.network.scale_targets
+    assert learner.lookahead and learner.training == Training(batch_size=100)
+    assert learner.learning_rate == 1e-4 and paper.learner("finetune").learning_rate == 1e-3
+    assert paper.schedule.update_every % suite.spec.episode_length == 0  # learns between episodes
 
 
 def test_laptop_hypernetwork_is_smaller_than_its_target(suite):
-    learner = learners.get("hypercrl").configure(suite.presets["laptop"])
+    learner = suite.presets["laptop"].learner("hypercrl")
     state = eqx.filter_eval_shape(learner.init, suite.spec, 5, key=jax.random.key(0))
     assert learner.num_parameters(state) < learner.network.layout(suite.spec).num_weights
 
