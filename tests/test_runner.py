@@ -8,9 +8,10 @@ import pytest
 
 import tiny
 from hypercrl.data.buffer import Buffer
-from hypercrl.experiment import video
+from hypercrl.experiment import runner, video
 from hypercrl.experiment.controller import load
 from hypercrl.experiment.display import Silent
+from hypercrl.experiment.records import RandomPolicy
 from hypercrl.experiment.run_folder import read_run
 from hypercrl.registry import learners, suites
 from hypercrl.training import run
@@ -127,21 +128,15 @@ def test_checkpoints_do_not_influence_the_numbers(finished, tmp_path):
 
 def test_another_seed_gives_other_numbers(finished, tmp_path):
     run(tiny.configure(seed=1), tmp_path, Silent())
-    ours, theirs = tiny.read_metrics(finished), tiny.read_metrics(tmp_path)
-    returns = [
-        [line["returns"] for line in lines if line["kind"] == "evaluation"]
-        for lines in (ours, theirs)
-    ]
-    assert all(one != other for one, other in zip(*returns, strict=True))
+    ours, theirs = read_run(finished).evaluations, read_run(tmp_path).evaluations
+    assert len(ours) == len(theirs)
+    assert all(one.returns != other.returns for one, other in zip(ours, theirs, strict=True))
 
 
 def test_tests_do_not_influence_the_training(finished, tmp_path):
     run(tiny.configure(eval_every=0, zero_shot=False, eval_episodes=1), tmp_path, Silent())
-    ours, theirs = (
-        [line for line in tiny.read_metrics(folder) if line["kind"] in ("episode", "session")]
-        for folder in (finished, tmp_path)
-    )
-    assert ours == theirs
+    ours, theirs = read_run(finished), read_run(tmp_path)
+    assert ours.episodes == theirs.episodes and ours.sessions == theirs.sessions
 
 
 def test_records_are_complete(finished):
@@ -181,10 +176,9 @@ def test_older_tasks_are_not_tested_again_where_nobody_asks(finished, tmp_path):
     assert ours == {(0, 0): theirs[0, 0], (1, 1): theirs[1, 1]}
 
 
-def test_model_errors_come_with_the_first_final_test(finished):
-    errors = {(e.phase, e.task, e.after): e.one_step for e in read_run(finished).evaluations}
-    assert errors["training", 0, 0] is None
-    assert all(error and error > 0 for (phase, *_), error in errors.items() if phase == "final")
+def test_model_errors_come_with_every_test(finished):
+    for test in read_run(finished).evaluations:
+        assert test.one_step and test.h_step and min(test.one_step, test.h_step) > 0
 
 
 def test_learner_sees_only_the_task_under_way(tmp_path, monkeypatch):
@@ -218,6 +212,7 @@ def test_continuing_mode_resets_after_a_termination_only(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tiny.Point, "reset", reset)
     monkeypatch.setattr(tiny.Point, "step", step)
+    monkeypatch.setattr(runner, "measure_random_policy", lambda suite, task: RandomPolicy(task, ()))
     config = tiny.configure(
         continuing=True, random_episodes=0, steps_per_task=steps, update_every=steps, eval_every=0
     )

@@ -11,7 +11,7 @@ import numpy as np
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.config import RunConfig
-from hypercrl.experiment.store import CHECKPOINT, read_config
+from hypercrl.experiment.run_folder import CHECKPOINT, read_config
 from hypercrl.types import Model
 
 
@@ -85,4 +85,4 @@ class Controller:
 def load(run: str | Path) -> Controller:
     """The controller of a run's folder."""
     folder = Path(run)
-    return Controller(RunConfig.from_json(read_config(folder)), folder)
+    return Controller(RunConfig.from_stored(read_config(folder)), folder)
