@@ -1,8 +1,10 @@
 """A run's folder: whose it is, what may be deleted, and what happens when it cannot be written."""
 
+import dataclasses
 import json
 import shutil
 import struct
+import subprocess
 import sys
 import types
 
@@ -12,10 +14,11 @@ from tensorboardX.proto import event_pb2
 import tiny
 from hypercrl.cli import main
 from hypercrl.errors import UserError
-from hypercrl.experiment import checkpoint
+from hypercrl.experiment import checkpoint, code, lock
+from hypercrl.experiment import store as store_module
 from hypercrl.experiment.display import Silent
 from hypercrl.experiment.progress import read_progress
-from hypercrl.experiment.run_folder import CHECKPOINT
+from hypercrl.experiment.run_folder import CHECKPOINT, Code, read_config
 from hypercrl.experiment.store import CONTENTS, Store
 from hypercrl.training import run
 from small_disk import open_folder, read_only, small_disk
@@ -319,3 +322,59 @@ def test_wandb_that_refuses_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(fake, "init", lambda **kwargs: json.loads("not logged in"))
     with pytest.raises(UserError, match="Weights & Biases cannot be used: Expecting value"):
         run(tiny.configure(), tmp_path, Silent(), wandb=True)
+
+
+def test_lock_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(UserError, match="cannot be written"):
+        Store(tmp_path / "run", tiny.configure())
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+
+
+def test_lock_is_free_again_once_its_process_is_gone(tmp_path):
+    code = "import sys, pathlib, os; from hypercrl.experiment import lock; "
+    take = f"{code}assert lock.take(pathlib.Path(sys.argv[1])); os._exit(1)"
+    subprocess.run([sys.executable, "-c", take, str(tmp_path / ".lock")], check=False)
+    assert (tmp_path / ".lock").exists() and not lock.is_taken(tmp_path / ".lock")
+
+
+class Listening(Silent):
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+
+def test_code_that_continues_a_run_is_named(half, finished, monkeypatch):
+    first = read_config(half).code
+    assert first == (code.this_code(),)
+    changed = Code("0.2.0", "0123456789abcdef")
+    monkeypatch.setattr(store_module, "this_code", lambda: changed)
+    listener = Listening()
+    run(tiny.configure(), half, listener)
+    assert read_config(half).code == (*first, changed)
+    assert any("other sources" in said for said in listener.said)
+    tiny.assert_same_run(half, finished)
+
+
+def test_code_that_only_looks_at_a_run_is_not_named(finished, tmp_path, monkeypatch):
+    folder = shutil.copytree(finished, tmp_path / "copy")
+    before = contents(folder)
+    monkeypatch.setattr(store_module, "this_code", lambda: Code("0.2.0", "0123456789abcdef"))
+    run(tiny.configure(), folder, Silent())
+    assert contents(folder) == before
+
+
+def test_same_code_continues_without_a_word(half):
+    listener = Listening()
+    run(tiny.configure(), half, listener)
+    assert listener.said == [] and len(read_config(half).code) == 1
+
+
+def test_name_of_an_experiment_does_not_make_it_another_run(half, finished):
+    run(dataclasses.replace(tiny.configure(), name="weak"), half, Silent())
+    tiny.assert_same_run(half, finished)
