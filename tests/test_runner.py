@@ -334,7 +334,8 @@ def test_a_probe_depends_on_suite_and_task_and_is_true():
         testing.make_probe(suite, 1),
         testing.make_probe(replace(suite, name="other"), 0),
     ):
-        assert not np.array_equal(probe.actions, other.actions)
+        both = set(probe.actions.ravel().tolist()) & set(other.actions.ravel().tolist())
+        assert both <= {-1.0, 1.0}  # what was clipped looks alike
     position, velocity = np.moveaxis(np.asarray(probe.states), -1, 0)
     np.testing.assert_allclose(position[:, 1:], (position + 0.2 * velocity)[:, :-1], atol=1e-6)
     pushes = (velocity[:, 1:] - 0.9 * velocity[:, :-1]) / 0.3

@@ -1,6 +1,6 @@
 """Test the models of a run again, with as many episodes as wanted.
 
-usage: hypercrl test RUN [--task I] [--episodes N] [--out FILE]
+usage: hypercrl test RUN [--task I] [--episodes N] [--out FILE] [--plugin MODULE]
 
 RUN is the folder of a run. Every task is tested with its own model and the run's planner, from
 the same start states as in the run's own tests. Tasks count from 1.

@@ -24,8 +24,8 @@ class Step(NamedTuple):
 class Trajectory:
     """One whole episode."""
 
-    states: Float[np.ndarray, "L+1 S"]
     actions: Float[np.ndarray, "L A"]
+    states: Float[np.ndarray, "L+1 S"]
     total: float
     """The episode's return."""
 
@@ -35,5 +35,6 @@ def run_episode(step: Callable[[], Step]) -> Trajectory:
     steps = [step()]
     while not steps[-1].done:
         steps.append(step())
+    actions = np.stack([one.action for one in steps])
     states = np.stack([*(one.state for one in steps), steps[-1].next_state])
-    return Trajectory(states, np.stack([one.action for one in steps]), steps[-1].episode_return)
+    return Trajectory(actions, states, steps[-1].episode_return)
