@@ -16,7 +16,7 @@ from hypercrl import load
 from hypercrl.cli import main
 from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
-from hypercrl.experiment.store import CHECKPOINT
+from hypercrl.experiment.run_folder import CHECKPOINT, read_config
 from hypercrl.registry import learners, planners, suites
 from hypercrl.types import Plan, Planner
 from small_disk import open_folder, read_only
@@ -55,15 +55,15 @@ TROUBLES = {
 REWARDS = {
     "shape": (lambda s, a, n: n, r"must be one number and not an array of shape \(2,\)"),
     "pair": (lambda s, a, n: (n[0], n[1]), "must be one number and not tuple"),
-    "untraceable": (lambda s, a, n: float(n[0]), "cannot be traced by JAX"),
-    "arguments": (lambda s, a: s[0], "cannot be traced by JAX"),
+    "untraceable": (lambda s, a, n: float(n[0]), "that JAX can trace"),
+    "arguments": (lambda s, a: s[0], r"a function of \(state, action, next_state\)"),
     "nan": (lambda s, a, n: jnp.log(n[0] - 99), "is nan in episode 1, step 0"),
 }
 
 
 def moody(trouble):
     env = functools.partial(Moody, trouble)
-    return lambda num_tasks=2: tiny.make_suite("moody", env, num_tasks)
+    return lambda num_tasks=2: tiny.make_suite("tiny", env, num_tasks)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -208,24 +208,25 @@ class Confused(Planner):
     """Plans whatever it was told to."""
 
     horizon: int = 3
-    action: tuple[float, ...] = (0.0,)
+    numbers: int = 1
+    value: str = "0"
 
     def init(self, spec):
         return ()
 
     def plan(self, state, model, reward, observation, *, key):
-        return Plan(jnp.array(self.action), (), {})
+        return Plan(jnp.full(self.numbers, float(self.value)), (), {})
 
     @property
     def evaluations_per_action(self):
         return 0
 
 
-@pytest.mark.parametrize("action", ["nan", "0 0"])
+@pytest.mark.parametrize("action", [("value", "nan"), ("numbers", "2")])
 def test_planner_that_returns_no_action_is_told(fails, tmp_path, monkeypatch, action):
     planners.names()
     monkeypatch.setitem(planners._factories, "confused", Confused)
-    flags = ("--planner", "confused", "--planning.action", *action.split())
+    flags = ("--planner", "confused", f"--planning.{action[0]}", action[1])
     sentence = fails(*TRAIN, *flags, "--out", tmp_path)
     assert "The planner Confused returned" in sentence
     assert "an action must be 1 finite numbers" in sentence
@@ -253,7 +254,7 @@ def test_starting_over_is_said(finished, tmp_path, capsys):
     folder = shutil.copytree(finished, tmp_path / "copy")
     main([*TRAIN, "--out", str(folder), "--seed", "1", "--fresh"])
     assert "starting over: the run that was in" in capsys.readouterr().out
-    assert json.loads((folder / "config.json").read_text())["seed"] == 1
+    assert read_config(folder).seed == 1
     main([*TRAIN, "--out", str(tmp_path / "new"), "--fresh"])
     assert "starting over" not in capsys.readouterr().out
 

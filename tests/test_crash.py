@@ -13,7 +13,7 @@ import pytest
 import tiny
 from hypercrl.experiment import checkpoint
 from hypercrl.experiment.progress import read_progress
-from hypercrl.experiment.store import CHECKPOINT
+from hypercrl.experiment.run_folder import CHECKPOINT
 
 TESTS = Path(__file__).parent
 ARGUMENTS = [

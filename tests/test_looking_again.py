@@ -1,7 +1,5 @@
 """What `hypercrl test` and `hypercrl conflict` find out about a run that is finished."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ import tiny
 from hypercrl.cli import main
 from hypercrl.experiment.conflict import measure
 from hypercrl.experiment.display import Silent
+from hypercrl.experiment.records import METRICS, Evaluation, from_line
 from hypercrl.training import run
 
 
@@ -22,21 +21,31 @@ def finished(tmp_path_factory):
         yield folder
 
 
+def read_tests(path) -> list[Evaluation]:
+    found = [from_line(METRICS, line) for line in path.read_text().splitlines()]
+    assert all(isinstance(test, Evaluation) for test in found)
+    return found  # pyright: ignore[reportReturnType]
+
+
 def test_more_episodes_of_a_finished_run(finished, tmp_path, capsys):
     records = tmp_path / "tests.jsonl"
     main(["test", str(finished), "--episodes", "3", "--out", str(records)])
-    found = [json.loads(line) for line in records.read_text().splitlines()]
-    assert [record["task"] for record in found] == [0, 1]
-    assert all(len(record["returns"]) == 3 for record in found)
-    assert f"return {np.mean(found[1]['returns']):.2f}" in capsys.readouterr().out
+    found = read_tests(records)
+    assert [(test.task, test.after, test.phase) for test in found] == [
+        (0, 0, "final"),
+        (1, 1, "final"),
+    ]
+    assert all(len(test.returns) == 3 for test in found)
+    assert f"return {found[1].mean:.2f}" in capsys.readouterr().out
 
 
 def test_one_task_again_gives_the_same_numbers(finished, tmp_path):
     few, many = tmp_path / "few.jsonl", tmp_path / "many.jsonl"
     main(["test", str(finished), "--task", "2", "--episodes", "2", "--out", str(few)])
     main(["test", str(finished), "--task", "2", "--episodes", "4", "--out", str(many)])
-    few, many = (json.loads(path.read_text()) for path in (few, many))
-    assert many["returns"][:2] == few["returns"]
+    (few,), (many,) = (read_tests(path) for path in (few, many))
+    assert many.returns[:2] == few.returns
+    assert (many.one_step, many.h_step) == (few.one_step, few.h_step)
 
 
 @pytest.mark.parametrize(

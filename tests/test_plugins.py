@@ -1,10 +1,9 @@
 """A suite, a method and a planner from outside the package: one file each, and nothing else."""
 
-import json
-
 import pytest
 
 from hypercrl.cli import main
+from hypercrl.experiment.run_folder import read_run
 from hypercrl.registry import learners, planners, suites
 
 SUITE = '''
@@ -104,10 +103,9 @@ def plugins(tmp_path):
 def test_one_file_each_is_enough(plugins, tmp_path, capsys):
     out = tmp_path / "run"
     main(["train", "line", "my_method", "--planner", "lazy", *plugins, "--out", str(out)])
-    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    assert records[-1]["kind"] == "end"
-    config = json.loads((out / "config.json").read_text())
-    assert (config["suite"], config["method"], config["planner"]) == ("line", "my_method", "lazy")
+    found = read_run(out)
+    assert found.complete
+    assert (found.suite, found.method, found.config.planner) == ("line", "my_method", "lazy")
     main(["list"])
     listed = capsys.readouterr().out
     assert all(name in listed for name in ("line", "my_method", "lazy"))

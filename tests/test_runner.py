@@ -1,17 +1,20 @@
 """Algorithm 1 as it is run: what is recorded, from which seed, and across interruptions."""
 
+import contextlib
 import itertools
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
 import tiny
 from hypercrl.data.buffer import Buffer
-from hypercrl.experiment import video
+from hypercrl.experiment import checkpoint, runner, testing, video
 from hypercrl.experiment.controller import load
 from hypercrl.experiment.display import Silent
-from hypercrl.experiment.run_folder import read_run
+from hypercrl.experiment.records import RandomPolicy
+from hypercrl.experiment.run_folder import CHECKPOINT, read_run
 from hypercrl.registry import learners, suites
 from hypercrl.training import run
 
@@ -127,21 +130,15 @@ def test_checkpoints_do_not_influence_the_numbers(finished, tmp_path):
 
 def test_another_seed_gives_other_numbers(finished, tmp_path):
     run(tiny.configure(seed=1), tmp_path, Silent())
-    ours, theirs = tiny.read_metrics(finished), tiny.read_metrics(tmp_path)
-    returns = [
-        [line["returns"] for line in lines if line["kind"] == "evaluation"]
-        for lines in (ours, theirs)
-    ]
-    assert all(one != other for one, other in zip(*returns, strict=True))
+    ours, theirs = read_run(finished).evaluations, read_run(tmp_path).evaluations
+    assert len(ours) == len(theirs)
+    assert all(one.returns != other.returns for one, other in zip(ours, theirs, strict=True))
 
 
 def test_tests_do_not_influence_the_training(finished, tmp_path):
     run(tiny.configure(eval_every=0, zero_shot=False, eval_episodes=1), tmp_path, Silent())
-    ours, theirs = (
-        [line for line in tiny.read_metrics(folder) if line["kind"] in ("episode", "session")]
-        for folder in (finished, tmp_path)
-    )
-    assert ours == theirs
+    ours, theirs = read_run(finished), read_run(tmp_path)
+    assert ours.episodes == theirs.episodes and ours.sessions == theirs.sessions
 
 
 def test_records_are_complete(finished):
@@ -181,10 +178,9 @@ def test_older_tasks_are_not_tested_again_where_nobody_asks(finished, tmp_path):
     assert ours == {(0, 0): theirs[0, 0], (1, 1): theirs[1, 1]}
 
 
-def test_model_errors_come_with_the_first_final_test(finished):
-    errors = {(e.phase, e.task, e.after): e.one_step for e in read_run(finished).evaluations}
-    assert errors["training", 0, 0] is None
-    assert all(error and error > 0 for (phase, *_), error in errors.items() if phase == "final")
+def test_model_errors_come_with_every_test(finished):
+    for test in read_run(finished).evaluations:
+        assert test.one_step and test.h_step and min(test.one_step, test.h_step) > 0
 
 
 def test_learner_sees_only_the_task_under_way(tmp_path, monkeypatch):
@@ -218,6 +214,7 @@ def test_continuing_mode_resets_after_a_termination_only(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tiny.Point, "reset", reset)
     monkeypatch.setattr(tiny.Point, "step", step)
+    monkeypatch.setattr(runner, "measure_random_policy", lambda suite, task: RandomPolicy(task, ()))
     config = tiny.configure(
         continuing=True, random_episodes=0, steps_per_task=steps, update_every=steps, eval_every=0
     )
@@ -287,3 +284,104 @@ def test_training_episodes_can_be_cut_short(tmp_path):
     starts, lengths = ends[:-1], np.diff(ends)
     assert lengths[starts < 16].max() == 2  # 1 where the point left its line
     assert lengths[starts >= 18].max() == 5
+
+
+# Other runs on the same suite
+
+
+@pytest.fixture(scope="module")
+def quite_another(tmp_path_factory):
+    """A run with another method, seed, planner and schedule, and the probes behind its errors."""
+    config = tiny.configure(method="single", seed=5, eval_every=0, exploration_beta=1.0)
+    planner = replace(config.planner, horizon=2, num_samples=6)  # pyright: ignore[reportCallIssue]
+    folder = tmp_path_factory.mktemp("another")
+    with watched_probes() as probes:
+        run(replace(config, planner=planner), folder, Silent())
+    return folder, probes
+
+
+@contextlib.contextmanager
+def watched_probes():
+    """The probes on which models are judged, in the order in which they come into use."""
+    seen, original = [], testing.probe_errors
+
+    def watch(model, spec, probe):
+        if not any(probe is one for one in seen):
+            seen.append(probe)
+        return original(model, spec, probe)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(testing, "probe_errors", watch)
+        yield seen
+
+
+def test_models_of_all_methods_are_judged_on_the_same_transitions(quite_another, tmp_path):
+    with watched_probes() as ours:
+        run(tiny.configure(), tmp_path, Silent())
+    _, theirs = quite_another
+    assert len(ours) == len(theirs) == 2  # tasks
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one.states, other.states)
+        np.testing.assert_array_equal(one.actions, other.actions)
+    assert not np.array_equal(ours[0].actions, ours[1].actions)
+
+
+def test_a_probe_depends_on_suite_and_task_and_is_true():
+    suite = tiny.make_suite("tiny", tiny.Point)
+    probe = testing.make_probe(suite, 0)
+    assert probe.actions.shape == (testing.NUM_WINDOWS, tiny.SPEC.episode_length, 1)
+    for other in (
+        testing.make_probe(suite, 1),
+        testing.make_probe(replace(suite, name="other"), 0),
+    ):
+        both = set(probe.actions.ravel().tolist()) & set(other.actions.ravel().tolist())
+        assert both <= {-1.0, 1.0}  # what was clipped looks alike
+    position, velocity = np.moveaxis(np.asarray(probe.states), -1, 0)
+    np.testing.assert_allclose(position[:, 1:], (position + 0.2 * velocity)[:, :-1], atol=1e-6)
+    pushes = (velocity[:, 1:] - 0.9 * velocity[:, :-1]) / 0.3
+    assert np.abs(pushes - probe.actions[..., 0]).max() < 6 * tiny.NOISE
+
+
+def test_random_policy_is_measured_once_a_task_and_alike_in_every_run(finished, quite_another):
+    ours, theirs = (read_run(folder).random_policies for folder in (finished, quite_another[0]))
+    assert ours == theirs
+    assert [policy.task for policy in ours] == [0, 1]
+    assert all(len(set(policy.returns)) == 10 for policy in ours)
+
+
+def test_every_draw_of_a_run_is_one_of_its_own(tmp_path, monkeypatch):
+    """Whatever its counters count (tasks, episodes, steps, sessions), no draw repeats another."""
+    config, keys = tiny.configure(), {"plan": [], "update": []}
+
+    def spy(owner, name):
+        original = getattr(owner, name)
+
+        def watch(*args, key, **options):
+            keys[name].append(tuple(jax.random.key_data(key).tolist()))
+            return original(*args, key=key, **options)
+
+        monkeypatch.setattr(owner, name, watch)
+
+    spy(type(config.planner), "plan")
+    spy(type(config.learner), "update")
+    run(config, tmp_path, Silent())
+    assert len(keys["plan"]) > 2 * config.schedule.steps_per_task
+    assert len(keys["update"]) == 6
+    for drawn in keys.values():
+        assert len(set(drawn)) == len(drawn)
+
+
+def test_memory_is_counted_at_its_peak(finished):
+    """The state, the buffer's arrays and what was kept of older tasks."""
+    arrays, _ = checkpoint.load(finished / CHECKPOINT)
+    state = sum(array.nbytes for array in checkpoint.section(arrays, "learner").values())
+    rows = tiny.SETTINGS.random_episodes * tiny.SPEC.episode_length + tiny.SETTINGS.steps_per_task
+    buffer = rows * (2 + 1 + 2) * 4 + 4  # float32 rows, and their count
+    assert [cost.peak_bytes for cost in read_run(finished).costs] == [state + buffer] * 2
+
+
+def test_old_transitions_count_towards_the_peak(tmp_path):
+    run(tiny.configure(method="multitask"), tmp_path, Silent())
+    first, second = read_run(tmp_path).costs
+    assert first.peak_bytes is not None and second.peak_bytes is not None
+    assert second.peak_bytes - first.peak_bytes == first.memory_bytes > 0

@@ -1,8 +1,10 @@
 """A run's folder: whose it is, what may be deleted, and what happens when it cannot be written."""
 
+import dataclasses
 import json
 import shutil
 import struct
+import subprocess
 import sys
 import types
 
@@ -12,10 +14,12 @@ from tensorboardX.proto import event_pb2
 import tiny
 from hypercrl.cli import main
 from hypercrl.errors import UserError
-from hypercrl.experiment import checkpoint
+from hypercrl.experiment import checkpoint, code, lock
+from hypercrl.experiment import store as store_module
 from hypercrl.experiment.display import Silent
 from hypercrl.experiment.progress import read_progress
-from hypercrl.experiment.store import CHECKPOINT, CONTENTS, Store
+from hypercrl.experiment.run_folder import CHECKPOINT, Code, read_config
+from hypercrl.experiment.store import CONTENTS, Store
 from hypercrl.training import run
 from small_disk import open_folder, read_only, small_disk
 
@@ -196,7 +200,7 @@ def test_shortened_records_are_told(half, finished):
 
 
 # Full at the first checkpoint, at the first record, or at a record or checkpoint later on.
-@pytest.mark.parametrize("size", [4_096, 8_192, 12_288, 24_576, 49_152])
+@pytest.mark.parametrize("size", [4_096, 8_192, 12_288, 16_384, 24_576])
 def test_full_disk_is_told_and_the_run_goes_on_later(finished, tmp_path, size):
     folder, rescued = tmp_path / "disk", tmp_path / "rescued"
     with small_disk(folder, size):
@@ -234,7 +238,7 @@ def test_runs_are_listed_with_how_far_they_are(half, finished, tmp_path, capsys)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     states = {row[0]: row[-1] for row in rows[1:-1]}
     assert states == {"half": "unfinished", "whole": "finished"}
-    assert " ".join(rows[-1]).endswith("page/config.json is not the configuration of a run.")
+    assert "page/config.json is not the configuration of a run: it has no" in " ".join(rows[-1])
 
 
 def read_events(folder):
@@ -265,7 +269,7 @@ def test_tensorboard_shows_a_continued_run_once(half, finished):
     whole = shown_by_tensorboard(read_events(finished))
     assert sorted(set(shown_by_tensorboard(read_events(half)))) == sorted(whole)
     tags = {tag for _, tag, _ in whole}
-    assert {"episode/return/task_1", "session/loss/task_2", "evaluation/return/task_1"} <= tags
+    assert {"episode/total/task_1", "session/loss/task_2", "evaluation/returns/task_1"} <= tags
 
 
 class FakeWandb(types.ModuleType):
@@ -300,7 +304,7 @@ def test_wandb_goes_on_in_the_same_run(tmp_path, monkeypatch):
     assert first["id"] == second["id"] and first["resume"] == "allow"
     assert first["config"]["method"] == "finetune"
     assert fake.logged[-1]["total_step"] == 2 * tiny.SETTINGS.steps_per_task
-    assert any("evaluation/return/task_2" in values for values in fake.logged)
+    assert any("evaluation/returns/task_2" in values for values in fake.logged)
     run(tiny.configure(), tmp_path, Silent(), fresh=True, wandb=True)
     assert fake.started[2]["id"] != first["id"]
 
@@ -318,3 +322,59 @@ def test_wandb_that_refuses_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(fake, "init", lambda **kwargs: json.loads("not logged in"))
     with pytest.raises(UserError, match="Weights & Biases cannot be used: Expecting value"):
         run(tiny.configure(), tmp_path, Silent(), wandb=True)
+
+
+def test_lock_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(UserError, match="cannot be written"):
+        Store(tmp_path / "run", tiny.configure())
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+
+
+def test_lock_is_free_again_once_its_process_is_gone(tmp_path):
+    code = "import sys, pathlib, os; from hypercrl.experiment import lock; "
+    take = f"{code}assert lock.take(pathlib.Path(sys.argv[1])); os._exit(1)"
+    subprocess.run([sys.executable, "-c", take, str(tmp_path / ".lock")], check=False)
+    assert (tmp_path / ".lock").exists() and not lock.is_taken(tmp_path / ".lock")
+
+
+class Listening(Silent):
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+
+def test_code_that_continues_a_run_is_named(half, finished, monkeypatch):
+    first = read_config(half).code
+    assert first == (code.this_code(),)
+    changed = Code("0.2.0", "0123456789abcdef")
+    monkeypatch.setattr(store_module, "this_code", lambda: changed)
+    listener = Listening()
+    run(tiny.configure(), half, listener)
+    assert read_config(half).code == (*first, changed)
+    assert any("other sources" in said for said in listener.said)
+    tiny.assert_same_run(half, finished)
+
+
+def test_code_that_only_looks_at_a_run_is_not_named(finished, tmp_path, monkeypatch):
+    folder = shutil.copytree(finished, tmp_path / "copy")
+    before = contents(folder)
+    monkeypatch.setattr(store_module, "this_code", lambda: Code("0.2.0", "0123456789abcdef"))
+    run(tiny.configure(), folder, Silent())
+    assert contents(folder) == before
+
+
+def test_same_code_continues_without_a_word(half):
+    listener = Listening()
+    run(tiny.configure(), half, listener)
+    assert listener.said == [] and len(read_config(half).code) == 1
+
+
+def test_name_of_an_experiment_does_not_make_it_another_run(half, finished):
+    run(dataclasses.replace(tiny.configure(), name="weak"), half, Silent())
+    tiny.assert_same_run(half, finished)

@@ -1,7 +1,6 @@
 """Sweeps on one machine: what is planned, what runs, and what happens when something goes wrong."""
 
 import io
-import json
 import re
 import signal
 import time
@@ -12,12 +11,14 @@ import pytest
 from rich.console import Console
 
 from hypercrl.errors import UserError
+from hypercrl.experiment.records import End, Episode, to_line
+from hypercrl.experiment.run_folder import CHECKPOINT, CONFIG
 from hypercrl.registry import learners
 from hypercrl.sweep.job import Job, Outcome
 from hypercrl.sweep.local import LocalLauncher, available_cores, make_slots
 from hypercrl.sweep.location import FolderLocation, Location
 from hypercrl.sweep.manifest import begin_attempt, close_attempt, read_attempts, write_manifest
-from hypercrl.sweep.mirror import CHECKPOINT, EXPIRY_SECONDS, UrlLocation
+from hypercrl.sweep.mirror import EXPIRY_SECONDS, UrlLocation
 from hypercrl.sweep.plan import (
     Selection,
     make_selection,
@@ -228,8 +229,8 @@ class Listener(SweepDisplay):
 
 
 def write_finished_run(folder: Path, config) -> None:
-    (folder / "config.json").write_text(json.dumps({**config, "versions": {}}))
-    (folder / "metrics.jsonl").write_text('{"kind": "end"}\n')
+    (folder / CONFIG).write_text(config.to_json())
+    (folder / "metrics.jsonl").write_text(to_line(End()) + "\n")
 
 
 def carry_out(location: Location, launcher, runs=None, *, videos: bool = False, listener=None):
@@ -297,7 +298,7 @@ def test_runs_of_another_sweep_are_waited_for(tmp_path):
     """The other sweep finishes one of its runs, fails at one and leaves one."""
     other = FolderLocation(tmp_path)
     assert all(other.claim(name) for name in NAMES)
-    configs = {run.name: run.config.to_json() for run in plan(seeds=3)}
+    configs = {run.name: run.config.to_stored() for run in plan(seeds=3)}
 
     class Elsewhere(Listener):
         def update(self, statuses, slots):
@@ -460,7 +461,7 @@ def test_an_unknown_kind_of_url_is_told():
 
 def status(seed: int, state: str, **values) -> RunStatus:
     run = plan(seeds=[seed])[0]
-    return RunStatus(run.name, run.config.to_json(), Path("nowhere"), state=state, **values)
+    return RunStatus(run.name, run.config.to_stored(), Path("nowhere"), state=state, **values)
 
 
 def test_the_table_shows_what_matters_first():
@@ -482,7 +483,7 @@ def test_time_left_follows_from_the_pace(tmp_path, monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     run = plan()[0]
-    running = RunStatus(run.name, run.config.to_json(), tmp_path)
+    running = RunStatus(run.name, run.config.to_stored(), tmp_path)
     running.start()
     write_progress(tmp_path, running.config, 1_000)
     running.read()
@@ -495,9 +496,9 @@ def test_time_left_follows_from_the_pace(tmp_path, monkeypatch):
 
 
 def write_progress(folder: Path, config, step: int) -> None:
-    (folder / "config.json").write_text(json.dumps(config))
-    record = {"kind": "episode", "task": 0, "total_step": step, "return": 1.0}
-    (folder / "metrics.jsonl").write_text(json.dumps(record) + " " * (step % 7) + "\n")
+    (folder / CONFIG).write_text(config.to_json())
+    record = Episode(task=0, step=step, total_step=step, episode=1, total=1.0, random=False)
+    (folder / "metrics.jsonl").write_text(to_line(record) + " " * (step % 7) + "\n")
 
 
 # Whole sweeps in processes of their own

@@ -6,7 +6,6 @@ once its functions are compiled. They are registered only while a test asks for 
 
 import contextlib
 import functools
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from hypercrl.encoding import Encoding
 from hypercrl.experiment import checkpoint
 from hypercrl.experiment.config import RunConfig, resolve
-from hypercrl.experiment.store import CHECKPOINT
+from hypercrl.experiment.run_folder import CHECKPOINT
 from hypercrl.registry import suites
 from hypercrl.types import Settings, Spec, Suite, Task
 
@@ -135,10 +134,6 @@ def configure(
     """A run of two tasks, with parts of its schedule changed."""
     config = resolve(suite, method, seed=seed, num_tasks=2)
     return replace(config, schedule=replace(config.schedule, **schedule))
-
-
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def assert_same_run(one: Path, other: Path) -> None:

@@ -10,6 +10,8 @@ import imageio_ffmpeg
 import matplotlib.pyplot as plt
 import numpy as np
 
+from hypercrl.experiment.run_folder import video_name
+
 METHODS = {"hypercrl": "HyperCRL", "finetune": "Fine-tuning"}
 TASKS = 3
 
@@ -26,7 +28,7 @@ def main(runs: Path, picture: Path) -> None:
     for row, (method, label) in zip(axes, METHODS.items(), strict=True):
         (folder,) = runs.glob(f"pusher-{method}-*-s0")
         for task, axis in enumerate(row):
-            axis.imshow(last_frame(folder / "videos" / f"task-{task}-after-{TASKS - 1}.mp4"))
+            axis.imshow(last_frame(folder / video_name(task, TASKS - 1)))
             axis.set_xticks([])
             axis.set_yticks([])
             axis.spines[:].set_visible(False)

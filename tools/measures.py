@@ -3,48 +3,41 @@
 Run with: python tools/measures.py RUN…
 """
 
-import json
 import sys
 from pathlib import Path
+from statistics import fmean
+
+from hypercrl.experiment.records import Evaluation
+from hypercrl.experiment.run_folder import Run, read_run
 
 
-def mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def just_learnt(run: Path) -> list[dict]:
+def just_learnt(run: Run) -> list[Evaluation]:
     """The final evaluations r[i, i] of a run, in the order of the tasks."""
-    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [e for e in run.evaluations if e.phase == "final" and e.task == e.after]
+
+
+def row(run: Run, found: Evaluation, names: list[str]) -> list[object]:
+    measures = (found.measures.get(name) for name in names)
     return [
-        r
-        for r in records
-        if r["kind"] == "evaluation" and r["phase"] == "final" and r["task"] == r["after"]
+        run.suite,
+        run.seed,
+        run.tasks[found.task],
+        f"{found.mean:.1f}",
+        f"{100 * fmean(found.successes):.0f} %" if found.successes else "–",
+        *("–" if values is None else f"{fmean(values):.3g}" for values in measures),
+        "–" if found.one_step is None else f"{found.one_step:.2f}",
     ]
 
 
-def _cell(values: list[float] | None) -> str:
-    return "–" if values is None else f"{mean(values):.3g}"
-
-
-def main(runs: list[Path]) -> None:
-    names = sorted({name for run in runs for r in just_learnt(run) for name in r["measures"]})
+def main(folders: list[Path]) -> None:
+    runs = [read_run(folder) for folder in folders]
+    names = sorted({name for run in runs for found in just_learnt(run) for name in found.measures})
     columns = ["suite", "seed", "task", "return", "success", *names, "one-step error"]
     print("| " + " | ".join(columns) + " |")
     print("|---" * len(columns) + "|")
     for run in runs:
-        config = json.loads((run / "config.json").read_text())
-        for record in just_learnt(run):
-            success = record["successes"]
-            cells = [
-                config["suite"],
-                config["seed"],
-                config["tasks"][record["task"]],
-                f"{mean(record['returns']):.1f}",
-                f"{100 * mean(success):.0f} %" if success else "–",
-                *(_cell(record["measures"].get(name)) for name in names),
-                f"{record['one_step']:.2f}",
-            ]
-            print("| " + " | ".join(map(str, cells)) + " |")
+        for found in just_learnt(run):
+            print("| " + " | ".join(map(str, row(run, found, names))) + " |")
 
 
 if __name__ == "__main__":

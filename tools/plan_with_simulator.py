@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from hypercrl.experiment.evaluate import relative_error
+from hypercrl.experiment.testing import relative_error
 from hypercrl.planning.noise import coloured_basis
 from hypercrl.registry import suites
 from hypercrl.types import Spec, Suite
@@ -147,7 +148,8 @@ def main() -> None:
         episode = play(suite, task, flags.steps, budget, flags.seed, flags.model)
         states = episode.states
         success = suite.success is not None and suite.success(states)
-        error = relative_error(suite.spec, states[:-1], episode.expected, states[1:])
+        steps = (jnp.asarray(x) for x in (states[:-1], episode.expected, states[1:]))
+        error = relative_error(suite.spec, *steps)
         measures = (f"{measure(states):.3g}" for measure in suite.measures.values())
         told = "yes" if success else "no"
         row = (suite.tasks[task].name, len(states) - 1, told, f"{episode.total:.0f}", *measures)

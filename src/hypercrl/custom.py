@@ -7,19 +7,20 @@ Everything that can be wrong with them is looked for here, before a run starts, 
 sentence. `examples/pendulum_suite.py` is a complete suite.
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
-import jax
 import numpy as np
 
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
+from hypercrl.experiment.actor import Actor, check_reward
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
 from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
@@ -129,14 +130,13 @@ def _make(source: EnvSource, render_mode: str | None = None) -> gymnasium.Env:
 
 
 def _inspect(task: Task, episode_length: int | None, encoding: Encoding | None) -> Spec:
-    """What the environment says about itself, once its reward has been tried on one step."""
+    """What the environment says about itself, once a step of it has been tried."""
     env = task.make(None)
     try:
         state_space = _require_vector(task.name, "observation", env.observation_space)
         action_space = _require_vector(task.name, "action", env.action_space)
         if not (np.isfinite(action_space.low).all() and np.isfinite(action_space.high).all()):
             raise UserError(f"The action space of task '{task.name}' must have finite bounds.")
-        _try_reward(task, env)
         spec = Spec(
             state_dim=state_space.shape[0],
             action_dim=action_space.shape[0],
@@ -152,6 +152,7 @@ def _inspect(task: Task, episode_length: int | None, encoding: Encoding | None) 
             f"The encoding is for {spec.encoding.state_dim} numbers but the states of task "
             f"'{task.name}' have {spec.state_dim}."
         )
+    _try_one_step(task, spec)
     return spec
 
 
@@ -174,23 +175,11 @@ def _time_limit(task: str, env: gymnasium.Env) -> int:
     return limit
 
 
-def _try_reward(task: Task, env: gymnasium.Env) -> None:
-    state, _ = env.reset(seed=0)
-    env.action_space.seed(0)
-    action = env.action_space.sample()
-    next_state = env.step(action)[0]
-    step = [np.asarray(x, np.float32) for x in (state, action, next_state)]
-    try:
-        value = np.asarray(jax.jit(lambda s, a, n: task.reward(s, a, n))(*step))
-    except TypeError as error:  # also what JAX raises where a traced number is needed
-        raise UserError(
-            "The reward must be a function of (state, action, next_state) that JAX can trace: "
-            f"{_first_line(error)}"
-        ) from error
-    if value.shape != ():
-        raise UserError(f"The reward must return one number and not an array of {value.shape}.")
-    if not np.isfinite(value):
-        raise UserError(f"The reward returned {value} on the first step of task '{task.name}'.")
+def _try_one_step(task: Task, spec: Spec) -> None:
+    """One random step, with everything that the runs themselves look at."""
+    check_reward(task, spec)
+    with contextlib.closing(Actor(task, spec, seed=0, purpose=("check", 0))) as actor:
+        actor.explore()
 
 
 def _require_alike(first: str, expected: Spec, other: str, found: Spec) -> None:

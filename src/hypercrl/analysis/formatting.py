@@ -2,7 +2,10 @@
 
 import math
 
-UNDEFINED = "–"
+from hypercrl.durations import UNKNOWN as UNDEFINED
+from hypercrl.durations import duration
+
+__all__ = ["UNDEFINED", "count", "duration", "number", "percent", "seeds", "size", "spread"]
 
 
 def number(value: float, like: float | None = None) -> str:
@@ -60,18 +63,6 @@ def size(value: float) -> str:
         if value >= step:
             return f"{value / step:.3g} {unit}"
     return f"{value:.0f} B"
-
-
-def duration(seconds: float) -> str:
-    """A span of time in the unit that suits it."""
-    if not math.isfinite(seconds):
-        return UNDEFINED
-    if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
 def seeds(values: tuple[int, ...]) -> str:

@@ -63,8 +63,9 @@ def _list_runs(folder: Path, console) -> None:
 
     from hypercrl.errors import UserError
     from hypercrl.experiment.progress import read_progress
+    from hypercrl.experiment.run_folder import CONFIG
 
-    found = sorted(path.parent for path in folder.glob("**/config.json"))
+    found = sorted(path.parent for path in folder.rglob(CONFIG))
     if not found:
         raise UserError(f"There are no runs in {folder}.")
     table = Table(box=None, header_style="bold")

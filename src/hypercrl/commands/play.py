@@ -1,6 +1,6 @@
 """Watch a run's controller, or a suite under random actions, as a video.
 
-usage: hypercrl play RUN|SUITE [--task I] [--video FILE] [--random] [--seed N]
+usage: hypercrl play RUN|SUITE [--task I] [--video FILE] [--random] [--seed N] [--plugin MODULE]
 
 RUN is the folder of a run. With --random, SUITE is the name of a suite, so that it can be seen
 before anything is trained. Tasks count from 1.

@@ -1,19 +1,18 @@
 """Test the models of a run again, with as many episodes as wanted.
 
-usage: hypercrl test RUN [--task I] [--episodes N] [--out FILE]
+usage: hypercrl test RUN [--task I] [--episodes N] [--out FILE] [--plugin MODULE]
 
 RUN is the folder of a run. Every task is tested with its own model and the run's planner, from
 the same start states as in the run's own tests. Tasks count from 1.
 """
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -21,6 +20,9 @@ from hypercrl.commands.arguments import parse_flags, print_usage
 from hypercrl.errors import UserError
 from hypercrl.registry import load_plugin
 from hypercrl.threads import one_thread
+
+if TYPE_CHECKING:
+    from hypercrl.experiment.records import Evaluation
 
 
 @dataclass(frozen=True)
@@ -65,32 +67,33 @@ def _test(options: Options) -> None:
                 controller.model(task),
                 task,
                 after=task,
+                phase="final",
                 step=0,
+                total_step=0,
                 num_episodes=options.episodes,
-                learnt=True,
             )
-            record({"task": task, **found})
+            record(found)
             print(f"task {number} ({controller.suite.tasks[task].name}): {_summary(found)}")
 
 
 @contextlib.contextmanager
-def _records(path: Path | None) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _records(path: Path | None) -> "Iterator[Callable[[Evaluation], None]]":
     """What to call with a record; the file is opened first, as the tests behind it take long."""
-    from hypercrl.experiment.recorder import finite
+    from hypercrl.experiment.records import to_line
 
     if path is None:
         yield lambda record: None
         return
     try:
         with path.open("a") as file:
-            yield lambda record: print(json.dumps(finite(record)), file=file, flush=True)
+            yield lambda record: print(to_line(record), file=file, flush=True)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def _summary(found: dict[str, Any]) -> str:
-    parts = [f"return {fmean(found['returns']):.2f}"]
-    if found["successes"] is not None:
-        parts.append(f"success {sum(found['successes'])} of {len(found['successes'])}")
-    parts += [f"{name} {fmean(values):.4g}" for name, values in found["measures"].items()]
+def _summary(found: "Evaluation") -> str:
+    parts = [f"return {found.mean:.2f}"]
+    if found.successes is not None:
+        parts.append(f"success {sum(found.successes)} of {len(found.successes)}")
+    parts += [f"{name} {fmean(values):.4g}" for name, values in found.measures.items()]
     return ", ".join(parts)

@@ -1,17 +1,20 @@
 """One agent in one environment: act, observe, keep the known reward.
 
-The `Actor` is the only place that touches an environment. It checks what comes back, so that a
-simulator's NaN stops the run with a sentence instead of poisoning a model.
+The `Actor` is the only one that steps an environment, for training, tests, probes and videos
+alike. It bounds every action first: the one that is executed is also the one that is paid for,
+recorded and learnt from. It checks what comes back, so that a simulator's NaN stops the run with
+a sentence instead of poisoning a model.
 
 An environment may offer `get_state()`, a dictionary of arrays with everything that decides how
 it goes on, and `set_state(state)`. A run can then be saved within an episode, otherwise between
-two episodes only.
+two episodes only. One whose attribute `reward` is the task's own pays it itself, and its word is
+taken, so that the reward of a step is evaluated once.
 """
 
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import gymnasium
@@ -19,25 +22,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from jaxtyping import Float
 
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
+from hypercrl.experiment.episode import Step
 from hypercrl.experiment.stopwatch import Stopwatch
-from hypercrl.planning.noise import coloured_basis
+from hypercrl.planning.noise import MAX_EXPONENT, coloured_basis
 from hypercrl.types import Model, Planner, Spec, Task
-
-
-class Step(NamedTuple):
-    """One transition and whether it closed an episode."""
-
-    state: np.ndarray
-    action: np.ndarray
-    next_state: np.ndarray
-    reward: float
-    done: bool
-    episode: int  # its number, from 1
-    episode_return: float  # so far
-
 
 _exploration_basis = functools.cache(coloured_basis)
 
@@ -49,7 +41,7 @@ class Actor:
         self,
         task: Task,
         spec: Spec,
-        planner: Planner,
+        planner: Planner | None = None,
         *,
         seed: int,
         purpose: tuple[str, *tuple[int, ...]],
@@ -59,6 +51,11 @@ class Actor:
         render_mode: str | None = None,
         stopwatch: Stopwatch | None = None,
     ):
+        """Without a planner it only explores, or executes what it is told."""
+        if not 0 <= exploration_beta <= MAX_EXPONENT:
+            raise UserError(
+                f"exploration_beta must be from 0 to {MAX_EXPONENT:g}, not {exploration_beta}."
+            )
         self.task = task
         self.spec = spec
         self.planner = planner
@@ -71,10 +68,12 @@ class Actor:
         self._stopwatch = stopwatch or Stopwatch()
         self._seed = seed
         self._purpose = purpose
+        self._low, self._high = np.array([spec.action_low, spec.action_high], np.float32)
         self._observation: np.ndarray | None = None
         self._plan_state: Any = None
         with self._explain():
             self.env: gymnasium.Env = task.make(render_mode)
+        self._env_pays = getattr(self.env, "reward", None) is task.reward
 
     @property
     def at_boundary(self) -> bool:
@@ -83,8 +82,9 @@ class Actor:
 
     def plan(self, model: Model) -> Step:
         """One step of model-predictive control."""
-        observation = self._ready()
-        with self._stopwatch.measure("planning"):
+        assert self.planner is not None
+        observation = self.begin()
+        with self._stopwatch.planning:
             plan = self.planner.plan(
                 self._plan_state,
                 model,
@@ -94,14 +94,55 @@ class Actor:
             )
             action = self._check_action(np.asarray(plan.action))
         self._plan_state = plan.state
-        return self._execute(action)
+        return self.execute(action)
 
     def explore(self) -> Step:
         """One step of the random policy: Gaussian, as wide as half the action range."""
-        self._ready()
+        self.begin()
         low, high = np.array(self.spec.action_low), np.array(self.spec.action_high)
-        draw = (high + low) / 2 + (high - low) / 2 * self._exploration_noise()
-        return self._execute(np.clip(draw, low, high).astype(np.float32))
+        return self.execute((high + low) / 2 + (high - low) / 2 * self._exploration_noise())
+
+    def begin(self) -> Float[np.ndarray, "S"]:
+        """The current observation, after a reset where an episode begins."""
+        if self._observation is None:
+            # Named by task and episode alone: repeated tests of a task start alike.
+            seed = streams.integer(self._seed, f"{self._name}:reset", self._scope[0], self.episode)
+            with self._explain():
+                observation, _ = self.env.reset(seed=seed)
+            self.episode += 1
+            self.episode_step = 0
+            self.episode_return = 0.0
+            self._observation = self._check_state(observation)
+            self._plan_state = self.planner and self.planner.init(self.spec)
+        return self._observation
+
+    def execute(self, action: Float[np.ndarray, "A"]) -> Step:
+        """Do something within the action bounds, and see what comes of it."""
+        state = self.begin()
+        action = np.clip(np.asarray(action, np.float32), self._low, self._high)
+        with self._stopwatch.simulation, self._explain():
+            observation, paid, terminated, truncated, _ = self.env.step(action)
+        next_state = self._check_state(observation)
+        reward = self._check_reward(
+            paid
+            if self._env_pays
+            else _evaluate_reward(self.task.reward, state, action, next_state)
+        )
+        self.episode_step += 1
+        self.episode_return += reward
+        # An environment that is never reset says that its time is over at every step from then on.
+        over = bool(terminated or (truncated and not self.continuing))
+        done = over or self.episode_step >= self.episode_length
+        step = Step(state, action, next_state, reward, done, self.episode, self.episode_return)
+        self._observation = next_state
+        if done and self.continuing and not terminated:
+            # Only the bookkeeping starts anew; the environment goes on where it is.
+            self.episode += 1
+            self.episode_step = 0
+            self.episode_return = 0.0
+        elif done:
+            self._observation = None
+        return step
 
     def close(self) -> None:
         self.env.close()
@@ -129,13 +170,13 @@ class Actor:
     def set_state(self, arrays: checkpoint.Arrays) -> None:
         """Go back to where the flattened arrays of a `get_state` were taken."""
         if "observation" in arrays:
-            self._ready()  # an environment expects a reset before anything else
+            self.begin()  # an environment expects a reset before anything else
             with self._explain():
                 env: Any = self.env.unwrapped
                 env.set_state(checkpoint.section(arrays, "env"))
             self._observation = arrays["observation"]
             self._plan_state = checkpoint.unflatten(
-                self.planner.init(self.spec), checkpoint.section(arrays, "plan")
+                self.planner and self.planner.init(self.spec), checkpoint.section(arrays, "plan")
             )
         self.episode = int(arrays["episode"])
         self.episode_step = int(arrays["episode_step"])
@@ -150,45 +191,7 @@ class Actor:
         basis = _exploration_basis(self.episode_length, self.exploration_beta)
         return basis[self.episode_step] @ white
 
-    def _ready(self) -> np.ndarray:
-        """The current observation, after a reset where an episode begins."""
-        if self._observation is None:
-            # Named by task and episode alone: repeated tests of a task start alike.
-            seed = streams.integer(self._seed, f"{self._name}:reset", self._scope[0], self.episode)
-            with self._explain():
-                observation, _ = self.env.reset(seed=seed)
-            self.episode += 1
-            self.episode_step = 0
-            self.episode_return = 0.0
-            self._observation = self._check_state(observation)
-            self._plan_state = self.planner.init(self.spec)
-        return self._observation
-
-    def _execute(self, action: np.ndarray) -> Step:
-        state = self._ready()
-        with self._stopwatch.measure("simulation"), self._explain():
-            observation, _, terminated, truncated, _ = self.env.step(action)
-        next_state = self._check_state(observation)
-        reward = self._reward(state, action, next_state)
-        self.episode_step += 1
-        self.episode_return += reward
-        # An environment that is never reset says that its time is over at every step from then on.
-        over = bool(terminated or (truncated and not self.continuing))
-        done = over or self.episode_step >= self.episode_length
-        step = Step(state, action, next_state, reward, done, self.episode, self.episode_return)
-        self._observation = next_state
-        if done and self.continuing and not terminated:
-            # Only the bookkeeping starts anew; the environment goes on where it is.
-            self.episode += 1
-            self.episode_step = 0
-            self.episode_return = 0.0
-        elif done:
-            self._observation = None
-        return step
-
-    def _reward(self, state, action, next_state) -> float:
-        bounded = np.clip(action, self.spec.action_low, self.spec.action_high).astype(np.float32)
-        reward = np.asarray(_evaluate_reward(self.task.reward, state, bounded, next_state))
+    def _check_reward(self, reward: Any) -> float:
         if not np.isfinite(reward):
             raise UserError(f"The reward of task '{self.task.name}' is {reward} {self._where}.")
         return float(reward)
@@ -268,7 +271,8 @@ def check_reward(task: Task, spec: Spec) -> None:
     except Exception as error:
         reason = (str(error) or "no reason given").splitlines()[0].rstrip(".")
         raise UserError(
-            f"The reward of task '{task.name}' cannot be traced by JAX: {reason}."
+            f"The reward of task '{task.name}' must be a function of (state, action, next_state) "
+            f"that JAX can trace: {reason}."
         ) from error
     shape = getattr(reward, "shape", None)
     if shape != ():

@@ -16,17 +16,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import safetensors
+import safetensors.numpy
 
 from hypercrl.errors import UserError
 
 FORMAT = "hypercrl-checkpoint"
-VERSION = 1
+VERSION = 2
 
 # NumPy's names for the kinds of numbers that safetensors knows.
-_DTYPES = {"bool": "BOOL", "bfloat16": "BF16"}
-_DTYPES |= {f"float{bits}": f"F{bits}" for bits in (16, 32, 64)}
-_DTYPES |= {f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)}
-_DTYPES |= {f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)}
+_DTYPES = ("bool", "bfloat16", "float16", "float32", "float64")
+_DTYPES += tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 
 Arrays = dict[str, np.ndarray]
 
@@ -44,12 +43,8 @@ def save(path: Path, arrays: Arrays, info: dict[str, Any]) -> None:
         "info": text,
         "checksum": _checksum(arrays, text),
     }
-    temporary = partial(path)
-    try:
-        _write(temporary, arrays, metadata)
-    except OSError:
-        temporary.unlink(missing_ok=True)  # on a full disk, half a file is in the way
-        raise
+    # The library's own `save_file` writes under a name that a crash would leave behind.
+    temporary = write_durably(partial(path), safetensors.numpy.save(arrays, metadata))
     if path.exists():
         os.replace(path, previous(path))
     os.replace(temporary, path)
@@ -132,6 +127,19 @@ def section(arrays: Arrays, prefix: str) -> Arrays:
     return {rest[1:]: arrays[name] for name, rest in found.items() if rest[:1] in ("", "/")}
 
 
+def write_durably(path: Path, content: bytes) -> Path:
+    """Write a file that is whole, and on the disk, before anything is renamed to its name."""
+    try:
+        with open(path, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)  # on a full disk, half a file is in the way
+        raise
+    return path
+
+
 def sync(folder: Path) -> None:
     """Make renames within a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -139,34 +147,6 @@ def sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _write(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
-    """Write a safetensors file straight from the arrays' memory, and flush it to the disk.
-
-    The safetensors library writes to a temporary file under a name of its own, which a crash
-    would leave behind. The format is eight bytes with the length of a JSON header, the header,
-    and the arrays one after another.
-    """
-    # Wide numbers first keeps all of them aligned.
-    ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
-    header: dict[str, Any] = {"__metadata__": metadata}
-    end = 0
-    for name, array in ordered:
-        start, end = end, end + array.nbytes
-        header[name] = {
-            "dtype": _DTYPES[array.dtype.name],
-            "shape": array.shape,
-            "data_offsets": [start, end],
-        }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for _, array in ordered:
-            file.write(_bytes(array))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _bytes(array: np.ndarray) -> memoryview:

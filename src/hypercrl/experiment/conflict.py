@@ -5,17 +5,18 @@ others. Row i, column j: plan with the model of task i in the environment of tas
 measure that model's one-step error on true transitions of task j.
 """
 
+import contextlib
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from hypercrl.errors import UserError
-from hypercrl.experiment import checkpoint
 from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.controller import Controller, load
-from hypercrl.experiment.evaluate import Probe, probe_errors, run_episode
-from hypercrl.experiment.store import CHECKPOINT
+from hypercrl.experiment.episode import run_episode
+from hypercrl.experiment.testing import make_probe, probe_errors
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def _measure_run(run: Path, num_episodes: int) -> tuple[np.ndarray, np.ndarray]:
     count = len(controller.suite.tasks)
     if controller.num_learnt < count:
         raise UserError(f"{run} has not learnt all of its tasks yet.")
-    probes = _read_probes(run, count)
+    probes = [make_probe(controller.suite, task) for task in range(count)]
     returns, errors = np.zeros((count, count)), np.zeros((count, count))
     for i in range(count):
         for j in range(count):
@@ -66,18 +67,9 @@ def _mean_return(controller: Controller, model: int, task: int, num_episodes: in
         seed=controller.config.seed,
         purpose=("conflict", task, model),
     )
-    totals = [run_episode(actor, controller.model(model)).total for _ in range(num_episodes)]
-    actor.close()
-    return float(np.mean(totals))
-
-
-def _read_probes(run: Path, count: int) -> list[Probe]:
-    found = checkpoint.load_latest(run / CHECKPOINT)
-    assert found is not None  # the controller was loaded from it
-    return [
-        Probe(**checkpoint.section(found[0], f"probes/{task}"))  # pyright: ignore[reportArgumentType]
-        for task in range(count)
-    ]
+    act = functools.partial(actor.plan, controller.model(model))
+    with contextlib.closing(actor):
+        return float(np.mean([run_episode(act).total for _ in range(num_episodes)]))
 
 
 def _table(tasks: tuple[str, ...], values: np.ndarray, form: str) -> str:

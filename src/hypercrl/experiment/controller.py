@@ -11,7 +11,8 @@ import numpy as np
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.config import RunConfig
-from hypercrl.experiment.store import CHECKPOINT, read_config
+from hypercrl.experiment.recorder import Position
+from hypercrl.experiment.run_folder import CHECKPOINT, read_config
 from hypercrl.types import Model
 
 
@@ -26,8 +27,8 @@ class Controller:
             raise UserError(f"{folder} has no checkpoint yet; train it first.")
         arrays, info = found
         # A task counts as learnt once it has had a training session.
-        position = info["position"]
-        self.num_learnt = position["task"] + (1 if position["sessions"] > 0 else 0)
+        at = Position(**info["position"])
+        self.num_learnt = at.task + (1 if at.sessions > 0 else 0)
         template = config.learner.init(
             self.suite.spec, config.num_tasks, key=streams.key(config.seed, "init")
         )
@@ -85,4 +86,4 @@ class Controller:
 def load(run: str | Path) -> Controller:
     """The controller of a run's folder."""
     folder = Path(run)
-    return Controller(RunConfig.from_json(read_config(folder)), folder)
+    return Controller(RunConfig.from_stored(read_config(folder)), folder)

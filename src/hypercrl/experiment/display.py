@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from hypercrl.durations import duration
 from hypercrl.experiment.config import RunConfig
 
 
@@ -210,8 +211,7 @@ class Pace:
     def left(self) -> str:
         if self.done == self._start_done:
             return "?"
-        seconds = (self.total - self.done) / self.rate
-        return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+        return duration(round((self.total - self.done) / self.rate))
 
 
 def for_console(config: RunConfig, console: Console) -> Display:

@@ -1,11 +1,11 @@
 """How far a run is, read from its records alone."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from hypercrl.experiment.store import read_config
+from hypercrl.experiment import records
+from hypercrl.experiment.records import End, Episode, Placed, Session
+from hypercrl.experiment.run_folder import StoredConfig, read_config, read_records
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class Progress:
     """The state of one run's folder."""
 
     folder: Path
-    config: dict[str, Any]
+    config: StoredConfig
     task: int  # tasks begun
     total_step: int
     last_return: float | None
@@ -23,14 +23,13 @@ class Progress:
     def row(self, root: Path) -> tuple[str, ...]:
         """Cells for a table of runs."""
         config = self.config
-        steps = config["num_tasks"] * config["schedule"]["steps_per_task"]
         return (
             str(self.folder.relative_to(root)),
-            config["suite"],
-            config["method"],
-            str(config["seed"]),
-            f"{self.task}/{config['num_tasks']}",
-            f"{self.total_step:,}/{steps:,}",
+            config.suite,
+            config.method,
+            str(config.seed),
+            f"{self.task}/{config.num_tasks}",
+            f"{self.total_step:,}/{config.total_steps:,}",
             "–" if self.last_return is None else f"{self.last_return:.1f}",
             "finished" if self.finished else "unfinished",
         )
@@ -40,16 +39,13 @@ def read_progress(folder: Path) -> Progress:
     """Reads the records of a run that may still be going on."""
     config = read_config(folder)
     task, total_step, last_return, model_error, finished = 0, 0, None, None, False
-    path = folder / "metrics.jsonl"
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue  # the last line of a run under way may be half written
-        finished = finished or record["kind"] == "end"
-        if record["kind"] == "episode":
-            task, last_return = record["task"] + 1, record["total"]
-        if record["kind"] == "session":
-            model_error = record["validation"]
-        total_step = max(total_step, record.get("total_step", 0))
+    for record in read_records(folder, [records.METRICS]):
+        if isinstance(record, Placed):
+            total_step = max(total_step, record.total_step)
+        if isinstance(record, Episode):
+            task, last_return = record.task + 1, record.total
+        elif isinstance(record, Session):
+            model_error = record.validation
+        elif isinstance(record, End):
+            finished = True
     return Progress(folder, config, task, total_step, last_return, model_error, finished)

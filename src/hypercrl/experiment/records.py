@@ -6,6 +6,7 @@ written as null and reads as NaN, or as None where a record says that it may be 
 """
 
 import dataclasses
+import functools
 import json
 import math
 import types
@@ -197,14 +198,20 @@ def from_line(file: str, line: str) -> Record | None:
 
 def parse(cls: type[T], data: Mapping[str, Any]) -> T:
     """A dataclass from plain data, every field checked; what nobody knows is left out."""
-    hints = typing.get_type_hints(cls)
     values = {}
-    for known in dataclasses.fields(cls):  # pyright: ignore[reportArgumentType]
+    for known, hint in _fields(cls):
         if known.name in data:
-            values[known.name] = _convert(known.name, hints[known.name], data[known.name])
+            values[known.name] = _convert(known.name, hint, data[known.name])
         elif known.default is MISSING and known.default_factory is MISSING:
             raise ValueError(f"it has no '{known.name}'")
     return cls(**values)
+
+
+@functools.cache
+def _fields(cls: Any) -> tuple[tuple[dataclasses.Field, Any], ...]:
+    """A dataclass's fields with their annotations; looking these up takes longer than a line."""
+    hints = typing.get_type_hints(cls)
+    return tuple((known, hints[known.name]) for known in dataclasses.fields(cls))
 
 
 def _convert(name: str, hint: Any, value: Any) -> Any:

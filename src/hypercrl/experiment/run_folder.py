@@ -7,6 +7,7 @@ cannot be read is an error that names the file and the line.
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from hypercrl.experiment.records import (
 CONFIG = "config.json"
 CHECKPOINT = "checkpoint.safetensors"
 VIDEOS = "videos"
+LOCK = ".lock"
 
 _VIDEO_NAME = re.compile(r"task-(\d+)-after-(\d+)\.mp4")
 
@@ -69,6 +71,15 @@ class StoredConfig:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the packages underneath."""
 
+    @property
+    def total_steps(self) -> int:
+        """Planned control steps of the whole run."""
+        return self.num_tasks * self.schedule.get("steps_per_task", 0)
+
+    def identity(self) -> dict[str, Any]:
+        """What makes two configurations the same run: their settings and their seed."""
+        return {"seed": self.seed, **self.settings()}
+
     def settings(self) -> dict[str, Any]:
         """Everything that decides the run's numbers but its seed, under dotted names."""
         plain = dataclasses.asdict(self)
@@ -77,7 +88,11 @@ class StoredConfig:
         return dict(_flatten(plain))
 
     def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), indent=2, allow_nan=False) + "\n"
+        try:
+            return json.dumps(dataclasses.asdict(self), indent=2, allow_nan=False) + "\n"
+        except ValueError as error:
+            names = [name for name, value in self.settings().items() if _is_endless(value)]
+            raise UserError(f"A run cannot be kept unless {names[0]} is finite.") from error
 
 
 @dataclass(frozen=True)
@@ -158,7 +173,7 @@ def read_config(folder: Path) -> StoredConfig:
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Names of the settings, as `StoredConfig.settings` has them, in which two runs differ."""
+    """Names of what differs between two runs' `settings`, or between their `identity`."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
@@ -186,9 +201,9 @@ def read_run(path: Path) -> Run:
     )
 
 
-def read_records(folder: Path) -> Iterator[Record]:
+def read_records(folder: Path, files: Sequence[str] = records.FILES) -> Iterator[Record]:
     """All records of a run, file by file, in the order in which they were written."""
-    for file in records.FILES:
+    for file in files:
         path = folder / f"{file}.jsonl"
         lines = _read_lines(path)
         for number, line in enumerate(lines, start=1):
@@ -227,6 +242,11 @@ def _find_videos(folder: Path) -> dict[tuple[int, int], Path]:
         return {}
     matches = ((_VIDEO_NAME.fullmatch(file.name), file) for file in sorted(folder.iterdir()))
     return {(int(m[1]), int(m[2])): file for m, file in matches if m}
+
+
+def _is_endless(value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return any(isinstance(one, float) and not math.isfinite(one) for one in values)
 
 
 def _flatten(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -20,19 +20,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import jax
+from equinox import is_array
+
 from hypercrl.data.buffer import Buffer
 from hypercrl.data.memory import TaskMemory
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
-from hypercrl.experiment.actor import Actor, Step
+from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.config import RunConfig
 from hypercrl.experiment.display import Display
-from hypercrl.experiment.evaluate import validation_error
+from hypercrl.experiment.episode import Step, run_episode
 from hypercrl.experiment.recorder import Position, Recorder
+from hypercrl.experiment.records import Phase, TaskTime, parse
 from hypercrl.experiment.stopwatch import Stopwatch
 from hypercrl.experiment.store import Store
-from hypercrl.experiment.testing import Tester
-from hypercrl.types import Model
+from hypercrl.experiment.testing import Tester, measure_random_policy, validation_error
+from hypercrl.types import Model, Transitions
 
 CHECKPOINT_SECONDS = 20.0  # about as much work as a crash may cost
 AfterTask = Callable[[int], None]
@@ -104,13 +108,13 @@ class Runner:
         self.state = self.learner.start_task(
             self.state, self.at.task, key=self._key("start", self.at.task)
         )
+        self.measure_random_policy()
         if self.schedule.zero_shot and self.at.task > 0:
             self.test(self.at.task, "zero_shot", self.schedule.curve_episodes)
-        self.actor = self._enter_environment()
+        self.actor = actor = self._enter_environment()
         for _ in range(self.schedule.random_episodes):
-            while not self._observe(self.actor.explore(), random=True).done:
-                pass
-        self.actor.continuing = self.schedule.continuing
+            run_episode(lambda: self._observe(actor.explore(), random=True))
+        actor.continuing = self.schedule.continuing
         self.learn()
         self.save()
 
@@ -128,7 +132,7 @@ class Runner:
         data = self.buffer.transitions()
         info = {}
         start = time.perf_counter()
-        with self._stopwatch.measure("training"):
+        with self._stopwatch.training:
             if self.buffer.count > 0:
                 self.state, info = self.learner.update(
                     self.state,
@@ -140,9 +144,10 @@ class Runner:
             info = {name: float(value) for name, value in info.items()}
         seconds = time.perf_counter() - start
         self.model = self.learner.predict(self.state, self.at.task)
-        info["validation"] = float(validation_error(self.model, self.suite.spec, data))
+        validation = float(validation_error(self.model, self.suite.spec, data))
         self.at.sessions += 1
-        self.recorder.session(self.at, info, seconds)
+        self._note_bytes(data)
+        self.recorder.session(self.at, info, validation, seconds)
 
     def test_during_task(self) -> None:
         """A few test episodes on every task seen, for the learning curves."""
@@ -167,7 +172,7 @@ class Runner:
             memory_bytes=self.memory.num_bytes,
             evaluations=self.config.planner.evaluations_per_action,
         )
-        self.recorder.times(self.at, self._stopwatch.read())
+        self.recorder.times(self._stopwatch.read(self.at.task))
         self.at = Position(task=self.at.task + 1)
         if self.at.task == self.config.num_tasks:
             self.recorder.end()
@@ -180,27 +185,32 @@ class Runner:
 
     def consolidate(self) -> None:
         """Let the learner settle what it has learnt, and leave the task's data behind."""
-        self.state = self.learner.end_task(
-            self.state, self.buffer.transitions(), key=self._key("end", self.at.task)
-        )
+        data = self.buffer.transitions()
+        self.state = self.learner.end_task(self.state, data, key=self._key("end", self.at.task))
+        self._note_bytes(data)
         rng = streams.generator(self.config.seed, "keep", self.at.task)
         self.memory.keep(self.at.task, self.buffer.get_state(), rng)
         self.buffer.clear()
         self._leave_environment()
 
-    def test(self, task: int, phase: str, num_episodes: int) -> None:
+    def measure_random_policy(self) -> None:
+        """What the task pays for nothing but chance, the same in every run on the suite."""
+        with self._stopwatch.evaluation:
+            self.recorder.random_policy(measure_random_policy(self.suite, self.at.task))
+
+    def test(self, task: int, phase: Phase, num_episodes: int) -> None:
         """Run test episodes of one task seen and record how they went."""
-        after = self.at.task - 1 if phase == "zero_shot" else self.at.task
-        with self._stopwatch.measure("evaluation"):
-            result = self.tester.test(
+        with self._stopwatch.evaluation:
+            found = self.tester.test(
                 self.learner.predict(self.state, task),
                 task,
-                after=after,
+                after=self.at.task - 1 if phase == "zero_shot" else self.at.task,
+                phase=phase,
                 step=self.at.step,
+                total_step=self.recorder.total_step(self.at),
                 num_episodes=num_episodes,
-                learnt=phase == "final" and task == self.at.task,
             )
-        self.recorder.evaluation(self.at, task, after, phase, result)
+        self.recorder.evaluation(found)
 
     def save(self, *, force: bool = False) -> None:
         """Save everything, unless that was done just now or cannot be done at this moment."""
@@ -215,10 +225,10 @@ class Runner:
             "learner": self.state,
             "buffer": self.buffer.get_state(),
             "memory": self.memory.get_state(),
-            "probes": self.tester.get_state(),
             "actor": self.actor and self.actor.get_state(),  # None is a tree without leaves
         }
-        info = {"position": dataclasses.asdict(self.at), "seconds": self._stopwatch.read()}
+        seconds = self._stopwatch.read(self.at.task)
+        info = {"position": dataclasses.asdict(self.at), "seconds": dataclasses.asdict(seconds)}
         self.store.save(
             checkpoint.flatten(state), info, total_step=self.recorder.total_step(self.at)
         )
@@ -235,16 +245,17 @@ class Runner:
             self.save(force=True)
         elif self.at.task < self.config.num_tasks:
             self.display.resume(self.at.task, self.at.step)
+            if self.store.sign():
+                self.display.say("other sources than before continue this run; it names them all")
         else:
             self.display.say("this run was finished before; --fresh starts it over")
 
     def _set_state(self, arrays: checkpoint.Arrays, info: dict[str, Any]) -> None:
         self.at = Position(**info["position"])
-        self._stopwatch = Stopwatch(info["seconds"])
+        self._stopwatch = Stopwatch(parse(TaskTime, info["seconds"]))
         self.state = checkpoint.unflatten(self.state, checkpoint.section(arrays, "learner"))
         self.buffer.set_state(checkpoint.section(arrays, "buffer"))
         self.memory.set_state(checkpoint.section(arrays, "memory"))
-        self.tester.set_state(checkpoint.section(arrays, "probes"))
         acting = checkpoint.section(arrays, "actor")
         if acting:
             self.actor = self._enter_environment()
@@ -258,6 +269,11 @@ class Runner:
         if step.done:
             self.recorder.episode(self.at, step, random=random)
         return step
+
+    def _note_bytes(self, data: Transitions) -> None:
+        """Keep the most that the method has held: its state, old transitions and the buffer."""
+        held = sum(leaf.nbytes for leaf in jax.tree.leaves((self.state, data)) if is_array(leaf))
+        self.at.peak_bytes = max(self.at.peak_bytes, held + self.memory.num_bytes)
 
     def _enter_environment(self) -> Actor:
         return Actor(

@@ -1,8 +1,8 @@
 """A folder a run: configuration, metrics as they come, checkpoints, events, videos.
 
-    config.json                       what ran, resolved, with package versions
-    metrics.jsonl                     every number, one JSON object a line; no clock in it, so
-                                      that the same seed gives the same file
+    config.json                       what ran, resolved, with the code and its packages
+    metrics.jsonl                     every number, one record a line; no clock in it, so that
+                                      the same seed gives the same file
     timing.jsonl                      how long things took
     checkpoint.safetensors            everything needed to go on
     checkpoint.previous.safetensors   the one before
@@ -14,7 +14,7 @@ run continues. Only one process may write to a folder at a time.
 """
 
 import contextlib
-import fcntl
+import dataclasses
 import hashlib
 import json
 import os
@@ -24,8 +24,19 @@ from pathlib import Path
 from typing import Any
 
 from hypercrl.errors import UserError
-from hypercrl.experiment import checkpoint
+from hypercrl.experiment import checkpoint, lock, records
+from hypercrl.experiment.code import this_code
 from hypercrl.experiment.config import RunConfig, versions
+from hypercrl.experiment.records import Placed, Record
+from hypercrl.experiment.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    LOCK,
+    VIDEOS,
+    StoredConfig,
+    differences,
+    read_config,
+)
 from hypercrl.experiment.trackers import (
     TensorBoard,
     Tracker,
@@ -34,20 +45,18 @@ from hypercrl.experiment.trackers import (
     scalars,
 )
 
-RECORDS = ("metrics", "timing")
-CHECKPOINT = "checkpoint.safetensors"
 # Everything of a run, in the order in which it is deleted: the configuration goes last, so that
 # a folder without one holds nothing of ours.
 CONTENTS = (
     CHECKPOINT,
     checkpoint.previous(Path(CHECKPOINT)).name,
     checkpoint.partial(Path(CHECKPOINT)).name,
-    *(f"{name}.jsonl" for name in RECORDS),
+    *(f"{name}.jsonl" for name in records.FILES),
     "events",
-    "videos",
+    VIDEOS,
     "wandb",
     "wandb.id",
-    "config.json",
+    CONFIG,
 )
 
 
@@ -59,30 +68,40 @@ class Store:
     ):
         self.folder = folder
         self.replaced = False  # whether an earlier run was deleted
-        self._config = json.loads(json.dumps(config.to_json()))
+        self._config = config.to_stored()
         self._wandb = wandb
         self._trackers: list[Tracker] = []
         self._resumed_at: int | None = None
+        self._step = 0  # of the last record that has a place
         if wandb:
             require_wandb()
         with self._explain(), contextlib.ExitStack() as opened:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = opened.enter_context(open(folder / ".lock", "w"))
-            self._take_lock()
+            opened.callback(self._take_lock().release)
             if fresh:
                 self._clear()
             self._settle_config()
-            self._files = {name: opened.enter_context(self._open(name)) for name in RECORDS}
+            self._files = {name: opened.enter_context(self._open(name)) for name in records.FILES}
             self._opened = opened.pop_all()
 
-    def record(self, kind: str, **values: Any) -> None:
-        """Append one line to the metrics, and show its numbers to the trackers."""
-        self._append("metrics", kind, values)
-        if "total_step" in values:
-            self._track(scalars(kind, values), values["total_step"])
+    def record(self, record: Record) -> None:
+        """Append one line to the file of its kind; the trackers see the numbers of metrics."""
+        with self._explain():
+            file = self._files[record.file]
+            file.write(records.to_line(record).encode() + b"\n")
+            file.flush()
+        if record.file == records.METRICS:
+            self._step = record.total_step if isinstance(record, Placed) else self._step
+            self._track(scalars(record), self._step)
 
-    def record_time(self, kind: str, **values: Any) -> None:
-        self._append("timing", kind, values)
+    def sign(self) -> bool:
+        """Name this code among those that worked on the run; whether it is a newcomer."""
+        stored = read_config(self.folder)
+        if this_code() in stored.code:
+            return False
+        with self._explain():
+            self._write_config(dataclasses.replace(stored, code=(*stored.code, this_code())))
+        return True
 
     def save(self, arrays: checkpoint.Arrays, info: dict[str, Any], *, total_step: int) -> None:
         """Write a checkpoint that remembers whose it is and how far the records had come."""
@@ -105,11 +124,11 @@ class Store:
         info = found[1]
         if info.get("run") != self._fingerprint:
             raise UserError(
-                f"The checkpoint in {self.folder} is of another run than its config.json; put the "
+                f"The checkpoint in {self.folder} is of another run than its {CONFIG}; put the "
                 "run's own back, or start over with --fresh."
             )
         self._cut_records(info["lengths"])
-        self._resumed_at = info["total_step"]
+        self._resumed_at = self._step = info["total_step"]
         return found
 
     def close(self) -> None:
@@ -124,7 +143,8 @@ class Store:
     @property
     def _fingerprint(self) -> str:
         """What a checkpoint of this configuration is marked with."""
-        return hashlib.sha256(json.dumps(self._config, sort_keys=True).encode()).hexdigest()
+        identity = json.dumps(self._config.identity(), sort_keys=True)
+        return hashlib.sha256(identity.encode()).hexdigest()
 
     @contextlib.contextmanager
     def _explain(self) -> Iterator[None]:
@@ -138,17 +158,17 @@ class Store:
                 "checkpoint, if there is one."
             ) from error
 
-    def _take_lock(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+    def _take_lock(self) -> Any:
+        taken = lock.take(self.folder / LOCK)
+        if taken is None:
             raise UserError(
                 f"Another process is working on the run in {self.folder}; wait for it or stop it."
-            ) from error
+            )
+        return taken
 
     def _clear(self) -> None:
         """Delete a run; a folder that holds none stays as it is."""
-        if not (self.folder / "config.json").exists():
+        if not (self.folder / CONFIG).exists():
             return
         read_config(self.folder)
         for name in CONTENTS:
@@ -161,11 +181,9 @@ class Store:
 
     def _settle_config(self) -> None:
         """Write the configuration, or make sure that the folder's run is this one."""
-        path = self.folder / "config.json"
-        if path.exists():
+        if (self.folder / CONFIG).exists():
             stored = read_config(self.folder)
-            stored.pop("versions", None)
-            changed = sorted(_differences(stored, self._config))
+            changed = differences(stored.identity(), self._config.identity())
             if changed:
                 raise UserError(
                     f"{self.folder} holds a run with other settings ({', '.join(changed)}); "
@@ -175,26 +193,23 @@ class Store:
         foreign = [name for name in CONTENTS if (self.folder / name).exists()]
         if foreign:
             raise UserError(
-                f"{self.folder} holds {', '.join(foreign)} but no config.json, so it is not a run "
+                f"{self.folder} holds {', '.join(foreign)} but no {CONFIG}, so it is not a run "
                 "that could be continued; choose another --out."
             )
-        temporary = path.with_suffix(".partial")
-        with open(temporary, "w") as file:
-            file.write(json.dumps({**self._config, "versions": versions()}, indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        self._write_config(
+            dataclasses.replace(self._config, code=(this_code(),), versions=versions())
+        )
+
+    def _write_config(self, config: StoredConfig) -> None:
+        """Put the configuration in its place as a whole."""
+        path = self.folder / CONFIG
+        content = config.to_json().encode()
+        os.replace(checkpoint.write_durably(path.with_suffix(".partial"), content), path)
 
     def _open(self, name: str):
         path = self.folder / f"{name}.jsonl"
         path.touch()
         return open(path, "r+b")
-
-    def _append(self, name: str, kind: str, values: dict[str, Any]) -> None:
-        line = json.dumps({"kind": kind, **values}, allow_nan=False)
-        with self._explain():
-            self._files[name].write(line.encode() + b"\n")
-            self._files[name].flush()
 
     def _cut_records(self, lengths: dict[str, int]) -> None:
         for name, file in self._files.items():
@@ -221,42 +236,11 @@ class Store:
             if not self._trackers:
                 self._add_tracker(TensorBoard(self.folder / "events", self._resumed_at))
                 if self._wandb:
-                    self._add_tracker(WeightsAndBiases(self.folder, self._config))
+                    told = dataclasses.asdict(self._config)
+                    self._add_tracker(WeightsAndBiases(self.folder, told))
             for tracker in self._trackers:
                 tracker.track(values, step)
 
     def _add_tracker(self, tracker: Tracker) -> None:
         self._trackers.append(tracker)
         self._opened.callback(tracker.close)
-
-
-def video_name(task: int, after: int) -> str:
-    """Where the video of a task is, filmed when task `after` had been learnt, in a run's folder."""
-    return f"videos/task-{task}-after-{after}.mp4"
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """A run's configuration; one sentence where the folder is not a run."""
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise UserError(f"{folder} is not a run: it has no config.json.") from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is damaged: it is not valid JSON.") from error
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error}.") from error
-    expected = {"suite", "method", "seed", "num_tasks", "schedule"}
-    if not isinstance(config, dict) or not expected <= config.keys():
-        raise UserError(f"{path} is not the configuration of a run.")
-    return config
-
-
-def _differences(a: Any, b: Any, place: str = "") -> Iterator[str]:
-    """Names of the settings in which two configurations differ."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        for name in a.keys() | b.keys():
-            inner = f"{place}.{name}" if place else name
-            yield from _differences(a.get(name), b.get(name), inner)
-    elif a != b:
-        yield place

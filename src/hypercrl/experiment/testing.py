@@ -1,35 +1,66 @@
-"""Test episodes of any task seen, and the error of its model: one entry of the matrix r[i, j].
+"""Test episodes and model errors: the matrix r[i, j] and what stands behind it.
 
-Testing draws from streams of its own, so that it never changes the training. The probe on which
-a task's models are judged is taken when it has just been learnt, and kept with the run.
+Tests draw from streams of their own and so never change the training. What is compared between
+runs must not depend on the run: the random policy's returns and the *probe*, the true
+trajectories on which models are judged, are drawn from the suite's name and the task's number
+alone, so that every method, seed and planner is measured on the same. No learner sees them.
+Errors are relative to how much the state changes: 1 is as bad as predicting no change.
 """
 
 import contextlib
-from typing import Any
+import functools
+from typing import NamedTuple
 
-from hypercrl.experiment import checkpoint, streams
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from hypercrl.data.buffer import HOLD_OUT
+from hypercrl.experiment import streams
 from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.config import RunConfig
-from hypercrl.experiment.evaluate import Probe, Trajectory, make_probe, probe_errors, run_episode
-from hypercrl.types import Model, Suite
+from hypercrl.experiment.episode import Trajectory, run_episode
+from hypercrl.experiment.records import Evaluation, Phase, RandomPolicy
+from hypercrl.planning.rollout import open_loop
+from hypercrl.types import Model, Spec, Suite, Transitions
+
+SHARED_SEED = 0  # of everything that runs on a suite have in common
+RANDOM_EPISODES = 10  # behind the random policy's return, and behind a probe
+PROBE_EXPONENT = 2.0  # noise that pushes one way for a while reaches more than white noise
+PROBE_HORIZON = 20  # control steps of an open-loop rollout, whatever the planner's horizon
+NUM_WINDOWS = 256  # enough for a stable error
+SMALLEST_CHANGE = 1e-6  # numbers that change less than this do not enter a relative error
+
+
+class Probe(NamedTuple):
+    """Windows of true trajectories."""
+
+    states: Float[Array, "W h+1 S"]
+    actions: Float[Array, "W h A"]
 
 
 class Tester:
-    """Runs test episodes and remembers the probe of each finished task."""
+    """Runs test episodes, and keeps the probes that it has needed so far."""
 
     def __init__(self, config: RunConfig, suite: Suite):
         self._config = config
         self._suite = suite
-        self._probes: dict[int, Probe] = {}
+        self._probe = functools.cache(functools.partial(make_probe, suite))
 
     def test(
-        self, model: Model, task: int, *, after: int, step: int, num_episodes: int, learnt: bool
-    ) -> dict[str, Any]:
-        """Returns, successes and model errors of `task`, for the records.
-
-        Episodes start alike whenever a task is tested. `learnt` says that the task has just been
-        finished, and so that these episodes are its probe.
-        """
+        self,
+        model: Model,
+        task: int,
+        *,
+        after: int,
+        phase: Phase,
+        step: int,
+        total_step: int,
+        num_episodes: int,
+    ) -> Evaluation:
+        """Returns, successes and model errors of `task`; episodes start alike at every test."""
         actor = Actor(
             self._suite.tasks[task],
             self._suite.spec,
@@ -38,38 +69,96 @@ class Tester:
             purpose=("test", task, after + 1, step),
         )
         with contextlib.closing(actor):
-            trajectories = [run_episode(actor, model) for _ in range(num_episodes)]
-        if learnt:
-            self._keep_probe(task, trajectories)
-        success = self._suite.success
-        return {
-            "returns": [trajectory.total for trajectory in trajectories],
-            "successes": success and [bool(success(t.states)) for t in trajectories],
-            "measures": {
-                name: [float(measure(t.states)) for t in trajectories]
-                for name, measure in self._suite.measures.items()
+            act = functools.partial(actor.plan, model)
+            episodes = [run_episode(act) for _ in range(num_episodes)]
+        success, measures = self._suite.success, self._suite.measures
+        one_step, h_step = probe_errors(model, self._suite.spec, self._probe(task))
+        return Evaluation(
+            task=task,
+            step=step,
+            total_step=total_step,
+            after=after,
+            phase=phase,
+            returns=tuple(episode.total for episode in episodes),
+            successes=None
+            if success is None
+            else tuple(bool(success(episode.states)) for episode in episodes),
+            measures={
+                name: tuple(float(measure(episode.states)) for episode in episodes)
+                for name, measure in measures.items()
             },
-            **self._model_errors(model, task),
-        }
+            one_step=float(one_step),
+            h_step=float(h_step),
+        )
 
-    def get_state(self) -> dict[str, Any]:
-        return {str(task): probe._asdict() for task, probe in self._probes.items()}
 
-    def set_state(self, arrays: checkpoint.Arrays) -> None:
-        """Go back to where the flattened arrays of a `get_state` were taken."""
-        for task in {int(name.split("/")[0]) for name in arrays}:
-            self._probes[task] = Probe(**checkpoint.section(arrays, str(task)))  # pyright: ignore[reportArgumentType]
+def measure_random_policy(suite: Suite, task: int) -> RandomPolicy:
+    """What a task pays for white Gaussian actions: the same in every run on the suite."""
+    episodes = _random_episodes(suite, task, "random", exploration_beta=0.0)
+    return RandomPolicy(task, tuple(episode.total for episode in episodes))
 
-    def _keep_probe(self, task: int, trajectories: list[Trajectory]) -> None:
-        # As far ahead as the planner looks.
-        horizon = min(self._config.planner.horizon, self._suite.spec.episode_length)
-        rng = streams.generator(self._config.seed, "probe", task)
-        probe = make_probe(trajectories, horizon, rng)
-        if probe is not None:
-            self._probes[task] = probe
 
-    def _model_errors(self, model: Model, task: int) -> dict[str, float | None]:
-        if task not in self._probes:
-            return {"one_step": None, "h_step": None}
-        one, many = probe_errors(model, self._suite.spec, self._probes[task])
-        return {"one_step": float(one), "h_step": float(many)}
+def make_probe(suite: Suite, task: int) -> Probe:
+    """The same windows for every run on the suite: as long as the longest episode allows."""
+    episodes = _random_episodes(suite, task, "probe", exploration_beta=PROBE_EXPONENT)
+    horizon = min(PROBE_HORIZON, max(len(episode.actions) for episode in episodes))
+    starts = [
+        (episode, t) for episode in episodes for t in range(len(episode.actions) - horizon + 1)
+    ]
+    rng = streams.generator(SHARED_SEED, f"{suite.name}:windows", task)
+    chosen = [starts[k] for k in rng.integers(len(starts), size=NUM_WINDOWS)]
+    states = [episode.states[t : t + horizon + 1] for episode, t in chosen]
+    actions = [episode.actions[t : t + horizon] for episode, t in chosen]
+    return Probe(jnp.asarray(np.stack(states)), jnp.asarray(np.stack(actions)))
+
+
+def _random_episodes(
+    suite: Suite, task: int, purpose: str, *, exploration_beta: float
+) -> list[Trajectory]:
+    actor = Actor(
+        suite.tasks[task],
+        suite.spec,
+        seed=SHARED_SEED,
+        purpose=(f"{suite.name}:{purpose}", task),
+        exploration_beta=exploration_beta,
+    )
+    with contextlib.closing(actor):
+        return [run_episode(actor.explore) for _ in range(RANDOM_EPISODES)]
+
+
+@eqx.filter_jit
+def probe_errors(
+    model: Model, spec: Spec, probe: Probe
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """One-step and h-step (open loop) relative errors of a model."""
+    imagined = jax.vmap(open_loop, in_axes=(None, 0, 0))(model, probe.states[:, 0], probe.actions)
+    one = relative_error(spec, probe.states[:, 0], imagined[:, 1], probe.states[:, 1])
+    last = relative_error(spec, probe.states[:, 0], imagined[:, -1], probe.states[:, -1])
+    return one, last
+
+
+@eqx.filter_jit
+def validation_error(model: Model, spec: Spec, data: Transitions) -> Float[Array, ""]:
+    """One-step relative error on the held-out transitions of a buffer."""
+    rows = jnp.arange(len(data.states))
+    used = (rows % HOLD_OUT == HOLD_OUT - 1) & (rows < data.count)
+    imagined = jax.vmap(model)(data.states, data.actions)
+    return relative_error(spec, data.states, imagined, data.next_states, used)
+
+
+def relative_error(
+    spec: Spec,
+    states: Float[Array, "N S"],
+    imagined: Float[Array, "N S"],
+    actual: Float[Array, "N S"],
+    used: Bool[Array, " N"] | None = None,
+) -> Float[Array, ""]:
+    """Root mean square over the numbers of the state, each relative to its own change."""
+    weight = jnp.ones(len(states)) if used is None else used.astype(jnp.float32)
+    count = jnp.maximum(weight.sum(), 1)
+    difference = jax.vmap(spec.encoding.difference)
+    change = (difference(states, actual) ** 2 * weight[:, None]).sum(0) / count
+    error = (difference(imagined, actual) ** 2 * weight[:, None]).sum(0) / count
+    moves = change > SMALLEST_CHANGE**2
+    ratios = jnp.where(moves, error / jnp.where(moves, change, 1.0), 0.0)
+    return jnp.sqrt(ratios.sum() / jnp.maximum(moves.sum(), 1))

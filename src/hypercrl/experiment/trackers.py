@@ -4,15 +4,19 @@ Both see what `metrics.jsonl` gets and neither is read again. A run that continu
 TensorBoard which of the crashed process's events to forget; W&B goes on in the same W&B run.
 """
 
+import dataclasses
+import math
 import os
 import socket
 import time
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from hypercrl.errors import UserError
+from hypercrl.experiment.records import Cost, Placed, RandomPolicy, Record
 
 FLUSH_SECONDS = 5.0  # how long an event may wait in memory
 PROJECT = "hypercrl"  # where W&B files the runs
@@ -111,10 +115,31 @@ def require_wandb() -> Any:
     return wandb
 
 
-def scalars(kind: str, values: dict[str, Any]) -> dict[str, float]:
-    """The plottable numbers of a record, under names that separate the tasks."""
-    task = values.get("task", 0) + 1
-    found = {name: value for name, value in values.items() if isinstance(value, float)}
-    if values.get("returns"):
-        found["return"] = sum(values["returns"]) / len(values["returns"])
-    return {f"{kind}/{name}/task_{task}": value for name, value in found.items()}
+def scalars(record: Record) -> dict[str, float]:
+    """The numbers of a record as `kind/name/task_N`, each tuple as its mean, N from 1.
+
+    Whole numbers say where a record belongs, but for those of a cost.
+    """
+    numbers: dict[str, float] = {}
+    for name, value in _values(record):
+        if isinstance(value, float) or isinstance(record, Cost):
+            numbers[name] = float(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], float | bool):
+            numbers[name] = math.fsum(value) / len(value)
+    task = record.task if isinstance(record, Placed | RandomPolicy) else 0
+    return {
+        f"{record.kind}/{name}/task_{task + 1}": number
+        for name, number in numbers.items()
+        if math.isfinite(number)
+    }
+
+
+def _values(record: Record) -> Iterator[tuple[str, Any]]:
+    """What a record holds beside its place, without a mapping's own name."""
+    place = {field.name for field in dataclasses.fields(Placed)}
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if isinstance(value, Mapping):
+            yield from value.items()
+        elif field.name not in place and value is not None:
+            yield field.name, value

@@ -1,19 +1,22 @@
 """Videos of a controller at work, or of a suite under random actions."""
 
+import contextlib
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import imageio_ffmpeg
 import numpy as np
 
-from hypercrl.experiment import streams
+from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.controller import load
-from hypercrl.experiment.store import video_name
-from hypercrl.types import Spec, Suite
+from hypercrl.experiment.episode import Step, run_episode
+from hypercrl.experiment.run_folder import video_name
+from hypercrl.types import Suite
 
 FRAMES_AHEAD = 10  # still frames at the end, so that the last pose can be seen
+SMOOTH = 2.0  # exponent of the random actions: white noise would only make an arm tremble
 
 
 class Filming:
@@ -43,31 +46,43 @@ class Filming:
 def record_run(run: Path, task: int, path: Path, *, seed: int = 0) -> float:
     """One episode of a task under a run's controller; returns the episode's return."""
     controller = load(run)
-    controller.model(task)  # an unlearnt task is refused before anything is rendered
-    return _record(
-        controller.suite, task, lambda state: controller.act(state, task=task), path, seed
+    model = controller.model(task)  # an unlearnt task is refused before anything is rendered
+    actor = Actor(
+        controller.suite.tasks[task],
+        controller.suite.spec,
+        controller.config.planner,
+        seed=seed,
+        purpose=("play", task),
+        render_mode="rgb_array",
     )
+    return _record(actor, lambda: actor.plan(model), path)
 
 
 def record_random(suite: Suite, task: int, path: Path, *, seed: int = 0) -> float:
     """One episode under smooth random actions, to see a suite before training."""
-    actions = _random_actions(suite.spec, streams.generator(seed, "play", task))
-    return _record(suite, task, lambda state: next(actions), path, seed)
+    actor = Actor(
+        suite.tasks[task],
+        suite.spec,
+        seed=seed,
+        purpose=("play", task),
+        exploration_beta=SMOOTH,
+        render_mode="rgb_array",
+    )
+    return _record(actor, actor.explore, path)
 
 
-def _record(suite: Suite, task: int, act, path: Path, seed: int) -> float:
-    env = suite.tasks[task].make("rgb_array")
-    try:
-        state, _ = env.reset(seed=streams.integer(seed, "play", task))
-        frames, total, done = [env.render()], 0.0, False
-        while not done:
-            state, reward, terminated, truncated, _ = env.step(act(state))
-            total += float(reward)
-            done = terminated or truncated
-            frames.append(env.render())
-        write_video(path, frames, fps=env.metadata["render_fps"])
-    finally:
-        env.close()
+def _record(actor: Actor, act: Callable[[], Step], path: Path) -> float:
+    with contextlib.closing(actor):
+        actor.begin()
+        frames = [actor.env.render()]
+
+        def act_and_film() -> Step:
+            step = act()
+            frames.append(actor.env.render())
+            return step
+
+        total = run_episode(act_and_film).total
+        write_video(path, frames, fps=actor.env.metadata["render_fps"])
     return total
 
 
@@ -83,14 +98,3 @@ def write_video(path: Path, frames: list, fps: int) -> None:
         for frame in frames + [frames[-1]] * FRAMES_AHEAD:
             encoder.send(np.ascontiguousarray(frame, np.uint8))
         encoder.close()
-
-
-def _random_actions(spec: Spec, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """A bounded random walk: white noise would only make an arm tremble."""
-    low, high = np.array(spec.action_low), np.array(spec.action_high)
-    action = (low + high) / 2
-    while True:
-        action = np.clip(
-            0.8 * action + 0.4 * (high - low) / 2 * rng.normal(size=low.shape), low, high
-        )
-        yield action.astype(np.float32)

@@ -17,8 +17,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+from hypercrl.experiment.records import parse
+from hypercrl.experiment.run_folder import StoredConfig
 from hypercrl.sweep.location import Location, open_location
 from hypercrl.sweep.manifest import close_attempt
 from hypercrl.threads import one_thread
@@ -33,11 +35,20 @@ class Job:
     """A run to carry out, in plain data that travels to any machine."""
 
     name: str  # of its folder
-    config: Mapping[str, Any]  # RunConfig.to_json
+    config: StoredConfig
     out: str  # the sweep's folder or URL
     plugins: tuple[str, ...] = ()
     videos: bool = False
     checkpoint_seconds: float | None = None  # the runner's own if None
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What the process of a job is told."""
+
+    job: Job
+    folder: str
+    core: int | None  # to run on; any if None
 
 
 @dataclass(frozen=True)
@@ -71,8 +82,8 @@ class RunProcess:
                 start_new_session=True,  # Ctrl-C reaches the sweep alone, which stops its runs
             )
             self._opened = stack.pop_all()
-        task = {**dataclasses.asdict(job), "folder": str(folder.resolve()), "core": core}
-        self._write(json.dumps(task) + "\n")
+        assignment = Assignment(job, str(folder.resolve()), core)
+        self._write(json.dumps(dataclasses.asdict(assignment)) + "\n")
 
     def poll(self) -> Outcome | None:
         """The outcome once the process has ended."""
@@ -105,7 +116,7 @@ class RunProcess:
         assert stdout is not None
         text = stdout.read()
         if text:
-            return Outcome(**json.loads(text))
+            return parse(Outcome, json.loads(text))
         if self._stopping:
             return Outcome("stopped")
         return Outcome("failed", _explain(self._process.returncode, self._workspace.folder / LOG))

@@ -7,13 +7,13 @@ holder a run, so that two sweeps never work on the same run.
 
 import abc
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 from hypercrl.errors import UserError
+from hypercrl.experiment import lock
+from hypercrl.experiment.run_folder import LOCK
 
 CLAIMS = ".claims"
 MANIFEST_CLAIM = "manifest"
@@ -45,7 +45,7 @@ class Location(abc.ABC):
         """A local folder to work on a run in."""
 
     @abc.abstractmethod
-    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+    def exclusive(self) -> contextlib.AbstractContextManager[Any]:
         """Keep other sweeps from writing to the manifest, as far as the location can."""
 
     def close(self) -> None:  # noqa: B027
@@ -67,7 +67,7 @@ class FolderLocation(Location):
 
     def __init__(self, root: Path):
         self.view = root
-        self._claims: dict[str, TextIO] = {}
+        self._claims: dict[str, Any] = {}
         try:
             (root / CLAIMS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -76,18 +76,13 @@ class FolderLocation(Location):
             ) from error
 
     def claim(self, name: str) -> bool:
-        # The kernel releases the lock with the process, however that ends.
-        file = open(self.view / CLAIMS / name, "w")  # noqa: SIM115
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            return False
-        self._claims[name] = file
-        return True
+        taken = lock.take(self.view / CLAIMS / name)
+        if taken is not None:
+            self._claims[name] = taken
+        return taken is not None
 
     def release(self, name: str) -> None:
-        self._claims.pop(name).close()
+        self._claims.pop(name).release()
 
     def refresh(self, names: Iterable[str]) -> None:
         pass
@@ -101,16 +96,12 @@ class FolderLocation(Location):
         folder.mkdir(parents=True, exist_ok=True)
         yield Workspace(folder)
 
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
-        with open(self.view / CLAIMS / f"{MANIFEST_CLAIM}.lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+    def exclusive(self) -> contextlib.AbstractContextManager[Any]:
+        return lock.wait_for(self.view / CLAIMS / f"{MANIFEST_CLAIM}.lock")
 
     def close(self) -> None:
-        for file in self._claims.values():
-            file.close()
-        self._claims.clear()
+        for name in list(self._claims):
+            self.release(name)
 
 
 def open_location(out: str) -> Location:
@@ -124,14 +115,4 @@ def open_location(out: str) -> Location:
 
 def is_open_elsewhere(folder: Path) -> bool:
     """Whether another process has a run's store open just now."""
-    path = folder / ".lock"
-    if not path.exists():
-        return False
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return lock.is_taken(folder / LOCK)

@@ -5,22 +5,39 @@ folder cannot disagree about a run. The manifest is put together from the attemp
 as a whole.
 """
 
+import dataclasses
 import json
 import os
 import socket
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from hypercrl.errors import UserError
+from hypercrl.experiment.run_folder import StoredConfig
 
 ATTEMPTS = "attempts.json"
 MANIFEST = "manifest.json"
 LOST = "The process vanished together with its machine or its launcher."
 
 Attempt = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run in the manifest."""
+
+    suite: str
+    method: str
+    preset: str
+    seed: int
+    planner: str
+    num_tasks: int
+    state: str
+    attempts: list[Attempt]
 
 
 def begin_attempt(folder: Path, **where: Any) -> None:
@@ -65,7 +82,7 @@ def failure_since(folder: Path, moment: str) -> str | None:
     return last.get("reason", "") if failed else None
 
 
-def write_manifest(root: Path, states: Mapping[str, tuple[Mapping[str, Any], str]]) -> Path:
+def write_manifest(root: Path, states: Mapping[str, tuple[StoredConfig, str]]) -> Path:
     """Bring the manifest up to date for runs given as (configuration, state); returns its path.
 
     Other sweeps' runs stay in it. What the attempts at a run say goes before `state`, which
@@ -74,7 +91,7 @@ def write_manifest(root: Path, states: Mapping[str, tuple[Mapping[str, Any], str
     path = root / MANIFEST
     runs = _read_runs(path)
     for name, (config, state) in states.items():
-        runs[name] = _entry(root / name, config, state)
+        runs[name] = dataclasses.asdict(_entry(root / name, config, state))
     write_json(path, {"updated": now(), "runs": dict(sorted(runs.items()))})
     return path
 
@@ -95,14 +112,18 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _entry(folder: Path, config: Mapping[str, Any], state: str) -> dict[str, Any]:
+def _entry(folder: Path, config: StoredConfig, state: str) -> Entry:
     attempts = read_attempts(folder)
-    identity = ("suite", "method", "preset", "seed", "planner", "num_tasks")
-    return {
-        **{name: config[name] for name in identity},
-        "state": attempts[-1]["state"] if attempts else state,
-        "attempts": attempts,
-    }
+    return Entry(
+        suite=config.suite,
+        method=config.method,
+        preset=config.preset,
+        seed=config.seed,
+        planner=config.planner,
+        num_tasks=config.num_tasks,
+        state=attempts[-1]["state"] if attempts else state,
+        attempts=attempts,
+    )
 
 
 def _read_runs(path: Path) -> dict[str, Any]:

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from hypercrl.errors import UserError
+from hypercrl.experiment.checkpoint import previous
+from hypercrl.experiment.run_folder import CHECKPOINT, LOCK
 from hypercrl.sweep.location import CLAIMS, Location, Workspace
 
-CHECKPOINT = "checkpoint.safetensors"
-LOCAL_ONLY = (".lock", "checkpoint.previous.safetensors")
+LOCAL_ONLY = (LOCK, previous(Path(CHECKPOINT)).name)
 LOCAL_SUFFIX = ".partial"
 SAVE_SECONDS = 10.0  # between copies of the records; a new checkpoint is copied at once
 FOLLOW_SECONDS = 5.0  # between looks at the runs under way

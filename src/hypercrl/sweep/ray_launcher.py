@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from hypercrl.errors import UserError
+from hypercrl.experiment.records import parse
 from hypercrl.sweep.job import STOP_SECONDS, Job, Outcome, run_job
 
 MAX_RETRIES = 5  # machines that a run may lose
@@ -73,7 +74,7 @@ class RayLauncher:
 
     def _outcome(self, reference: Any) -> Outcome:
         try:
-            return Outcome(**self._ray.get(reference))
+            return parse(Outcome, self._ray.get(reference))
         except self._ray.exceptions.RayError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             told = lines[-1] if isinstance(error, self._ray.exceptions.RayTaskError) else lines[0]
@@ -89,7 +90,7 @@ class RayLauncher:
 
 def run_remotely(job: dict[str, Any]) -> dict[str, Any]:
     """The Ray task: a job's process on whichever machine Ray chose, and its outcome."""
-    return dataclasses.asdict(run_job(Job(**job)))
+    return dataclasses.asdict(run_job(parse(Job, job)))
 
 
 def _connect(address: str | None) -> Any:

@@ -4,16 +4,14 @@ A run is worked on by whoever holds its claim. One that another sweep holds is w
 may yet be left unfinished, and then it is ours to finish.
 """
 
-import dataclasses
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from hypercrl.errors import UserError
-from hypercrl.experiment.store import read_config, video_name
+from hypercrl.experiment.run_folder import CONFIG, differences, read_config, video_name
 from hypercrl.sweep.job import Job, Outcome
 from hypercrl.sweep.location import Location, is_open_elsewhere
 from hypercrl.sweep.manifest import failure_since, now, write_manifest
@@ -123,8 +121,7 @@ class Session:
             outcome = self._known_outcome(status)
             if outcome is None:
                 status.start()
-                shared = dataclasses.asdict(self._shared)
-                self._launcher.start(Job(name=status.name, config=status.config, **shared))
+                self._launcher.start(Job(status.name, status.config, **vars(self._shared)))
                 self._display.update(self.statuses, self._launcher.num_slots)
         except OSError as error:
             outcome = Outcome("failed", f"The run could not be started: {error}.")
@@ -150,7 +147,7 @@ class Session:
             self._display.tell(f"{status.name}: {outcome.note}")
 
     def _has_work(self, status: RunStatus) -> bool:
-        last = status.config["num_tasks"] - 1
+        last = status.config.num_tasks - 1
         videos = [status.folder / video_name(task, last) for task in range(last + 1)]
         missing = self._shared.videos and not all(video.exists() for video in videos)
         return missing or not status.is_finished
@@ -172,27 +169,16 @@ class Session:
 
 
 def _status(run: PlannedRun, root: Path) -> RunStatus:
-    config = json.loads(json.dumps(run.config.to_json()))
-    return RunStatus(run.name, config, root / run.name)
+    return RunStatus(run.name, run.config.to_stored(), root / run.name)
 
 
 def _require_same_run(status: RunStatus) -> None:
     """A folder that holds another run must neither be skipped nor continued."""
-    if not (status.folder / "config.json").exists():
+    if not (status.folder / CONFIG).exists():
         return
-    stored = read_config(status.folder)
-    stored.pop("versions", None)
-    found, wanted = _flatten(stored), _flatten(status.config)
-    changed = sorted(k for k in found.keys() | wanted.keys() if found.get(k) != wanted.get(k))
+    changed = differences(read_config(status.folder).identity(), status.config.identity())
     if changed:
         raise UserError(
             f"{status.folder} holds a run with other settings ({', '.join(changed)}); "
             "choose another --out."
         )
-
-
-def _flatten(data: Any, place: str = "") -> dict[str, Any]:
-    if not isinstance(data, dict):
-        return {place: data}
-    inner = ((f"{place}.{name}" if place else name, value) for name, value in data.items())
-    return {key: value for name, item in inner for key, value in _flatten(item, name).items()}

@@ -1,14 +1,14 @@
 """How far each run of a sweep is, as the live table shows it."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from hypercrl.durations import UNKNOWN, duration
 from hypercrl.experiment.progress import Progress, read_progress
+from hypercrl.experiment.records import METRICS
+from hypercrl.experiment.run_folder import CONFIG, StoredConfig
 
-UNKNOWN = "–"
 ACTIVE = ("running", "elsewhere")
 SETTLED = ("finished", "failed", "stopped")
 
@@ -18,7 +18,7 @@ class RunStatus:
     """One run of a sweep and its latest records."""
 
     name: str
-    config: Mapping[str, Any]  # as in config.json
+    config: StoredConfig
     folder: Path
     state: str = "waiting"
     reason: str = ""
@@ -28,8 +28,8 @@ class RunStatus:
 
     def read(self) -> None:
         """Read the run's records if they have changed."""
-        stamp = _stamp(self.folder / "metrics.jsonl")
-        if stamp != self._stamp and (self.folder / "config.json").exists():
+        stamp = _stamp(self.folder / f"{METRICS}.jsonl")
+        if stamp != self._stamp and (self.folder / CONFIG).exists():
             self.progress, self._stamp = read_progress(self.folder), stamp
             if self._since is None and self.state == "running":
                 self._since = (time.monotonic(), self.done)
@@ -45,7 +45,7 @@ class RunStatus:
     @property
     def total(self) -> int:
         """Planned control steps of the whole run."""
-        return self.config["num_tasks"] * self.config["schedule"]["steps_per_task"]
+        return self.config.total_steps
 
     @property
     def done(self) -> int:
@@ -73,11 +73,11 @@ class RunStatus:
         left = self.seconds_left if self.state == "running" else None
         return (
             self.state,
-            f"{number}/{self.config['num_tasks']}",
+            f"{number}/{self.config.num_tasks}",
             f"{self.done:,}/{self.total:,}",
             _number(progress.last_return if progress else None, ".1f"),
             _number(progress.model_error if progress else None, ".3f"),
-            UNKNOWN if left is None else format_seconds(left),
+            UNKNOWN if left is None else duration(round(left)),
         )
 
 
@@ -91,13 +91,6 @@ def sweep_seconds_left(statuses: list[RunStatus], slots: int | None) -> float | 
     steps = sum(s.total - s.done for s in todo)
     side_by_side = min(len(todo), slots or len(todo))
     return steps / mean_rate / max(side_by_side, 1)
-
-
-def format_seconds(seconds: float) -> str:
-    """A duration with the precision that an estimate deserves."""
-    if seconds >= 5_400:
-        return f"{seconds / 3_600:.1f} h"
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 def _number(value: float | None, style: str) -> str:

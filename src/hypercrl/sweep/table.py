@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from hypercrl.sweep.status import ACTIVE, RunStatus, format_seconds, sweep_seconds_left
+from hypercrl.durations import duration
+from hypercrl.sweep.status import ACTIVE, RunStatus, sweep_seconds_left
 
 COLUMNS = ("run", "state", "task", "steps", "return", "error", "left")
 COLOURS = {"running": "cyan", "finished": "green", "failed": "red", "elsewhere": "yellow"}
@@ -103,7 +104,7 @@ def count_states(statuses: list[RunStatus], slots: int | None) -> str:
     left = sweep_seconds_left(statuses, slots)
     under_way = any(status.state in (*ACTIVE, "waiting") for status in statuses)
     if left is not None and under_way:
-        parts.append(f"about {format_seconds(left)} left")
+        parts.append(f"about {duration(round(left))} left")
     return f"{len(statuses)} runs: {', '.join(parts)}"
 
 

@@ -9,11 +9,13 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from hypercrl.errors import UserError
+from hypercrl.experiment.records import parse
+from hypercrl.experiment.run_folder import CONFIG
 from hypercrl.registry import load_plugin
-from hypercrl.sweep.job import LOG, Outcome
+from hypercrl.sweep.job import LOG, Assignment, Job, Outcome
 from hypercrl.sweep.location import is_open_elsewhere
 from hypercrl.sweep.manifest import begin_attempt, close_attempt
 
@@ -22,12 +24,12 @@ LOCK_SECONDS = 30.0  # for the process of an attempt that was given up to let go
 
 def main() -> None:
     answer = _divert_output()
-    task = json.loads(sys.stdin.readline())
+    assigned = parse(Assignment, json.loads(sys.stdin.readline()))
     threading.Thread(target=_follow_lifeline, daemon=True).start()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if task["core"] is not None and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {task["core"]})
-    outcome = _attempt(task)
+    if assigned.core is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {assigned.core})
+    outcome = _attempt(assigned)
     with answer:
         json.dump(dataclasses.asdict(outcome), answer)
     # Threads of a renderer or of TensorBoard must not hold up the end.
@@ -36,14 +38,14 @@ def main() -> None:
     os._exit(0)
 
 
-def _attempt(task: dict[str, Any]) -> Outcome:
+def _attempt(assigned: Assignment) -> Outcome:
     """Work on the run and turn whatever happens into an outcome."""
-    folder = Path(task["folder"])
+    folder = Path(assigned.folder)
     try:
         if not _is_free(folder):
             return Outcome("elsewhere")
-        begin_attempt(folder, core=task["core"])
-        note = _work(task, folder)
+        begin_attempt(folder, core=assigned.core)
+        note = _work(assigned.job, folder)
         outcome = Outcome("finished", note=note)
     except KeyboardInterrupt:
         outcome = Outcome("stopped")
@@ -60,25 +62,32 @@ def _attempt(task: dict[str, Any]) -> Outcome:
     return outcome
 
 
-def _work(task: dict[str, Any], folder: Path) -> str:
+def _work(job: Job, folder: Path) -> str:
     """Carry out what is left of the run; returns what went wrong besides, if anything."""
     from rich.console import Console
 
     from hypercrl.experiment.config import RunConfig
     from hypercrl.experiment.display import PlainLines
     from hypercrl.experiment.progress import read_progress
+    from hypercrl.experiment.runner import CHECKPOINT_SECONDS
     from hypercrl.experiment.video import Filming
     from hypercrl.training import run
 
-    for plugin in task["plugins"]:
+    for plugin in job.plugins:
         load_plugin(plugin)
-    config = RunConfig.from_json(task["config"])
-    filming = Filming(folder, config.num_tasks) if task["videos"] else None
-    if not ((folder / "config.json").exists() and read_progress(folder).finished):
+    config = RunConfig.from_stored(job.config)
+    filming = Filming(folder, config.num_tasks) if job.videos else None
+    if not ((folder / CONFIG).exists() and read_progress(folder).finished):
         console = Console(file=sys.stderr, width=200)
-        pace = task["checkpoint_seconds"]
-        settings = {} if pace is None else {"checkpoint_seconds": pace}
-        run(config, folder, PlainLines(config, console), after_task=filming, **settings)
+        run(
+            config,
+            folder,
+            PlainLines(config, console),
+            after_task=filming,
+            checkpoint_seconds=(
+                CHECKPOINT_SECONDS if job.checkpoint_seconds is None else job.checkpoint_seconds
+            ),
+        )
     elif filming is not None:
         filming(config.num_tasks - 1)
     return filming.problem if filming is not None else ""
