@@ -18,10 +18,10 @@ os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 
 install_import_hook("hypercrl", "annotations.checked")
 
-import hypercrl.simulation  # noqa: E402, F401  (chooses the renderer)
-
 import pytest  # noqa: E402
 from jaxtyping import config  # noqa: E402
+
+import hypercrl.simulation  # noqa: E402, F401  (chooses the renderer)
 
 
 @pytest.fixture

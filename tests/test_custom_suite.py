@@ -14,8 +14,8 @@ import hypercrl
 from hypercrl.custom import register_suite, suite_from_envs
 from hypercrl.encoding import Angle, Difference, Encoding
 from hypercrl.errors import UserError
+from hypercrl.presets import Preset, Schedule
 from hypercrl.registry import load_plugin, suites
-from hypercrl.types import Settings
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "pendulum_suite.py"
 
@@ -68,9 +68,8 @@ def test_example_says_what_its_environments_are(example):
     spec = example.spec
     assert (spec.state_dim, spec.action_dim, spec.episode_length) == (3, 1, 200)
     assert (spec.action_low, spec.action_high) == ((-2.0,), (2.0,))
-    (settings,) = example.presets.values()
-    assert settings.update_every % spec.episode_length == 0
-    assert settings.steps_per_task % settings.update_every == 0
+    (preset,) = example.presets.values()
+    assert preset.schedule.update_every % spec.episode_length == 0
 
 
 def test_examples_reward_is_gymnasiums(example):
@@ -109,15 +108,15 @@ def test_public_names_are_these_functions():
 
 
 def test_options_reach_the_suite():
-    encoding, settings = Encoding((Difference(1), Angle(1))), Settings(updates=7)
+    encoding, preset = Encoding((Difference(1), Angle(1))), Preset(Schedule(updates=7))
     suite = drift_suite(
         encoding=encoding,
-        settings=settings,
+        preset=preset,
         task_names=("calm", "windy"),
         success=lambda states: True,
     )
     assert suite.spec.encoding == encoding
-    assert next(iter(suite.presets.values())) is settings
+    assert next(iter(suite.presets.values())) is preset
     assert [task.name for task in suite.tasks] == ["calm", "windy"]
     assert suite.success is not None and suite.success(np.zeros((3, 2)))
 

@@ -13,7 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from hypercrl.encoding import Encoding
 from hypercrl.registry import suites
-from hypercrl.types import Settings, Spec, Suite, Task
+from hypercrl.dynamics.model import Network
+from hypercrl.planning.cem import CEM
+from hypercrl.presets import Preset, Schedule
+from hypercrl.types import Spec, Suite, Task
 
 
 class Line(gymnasium.Env):
@@ -40,14 +43,17 @@ def reward(state, action, next_state):
 @suites.register("line")
 def line(num_tasks=2):
     spec = Spec(1, 1, (-1.0,), (1.0,), 5, Encoding.differences(1))
-    settings = Settings(
-        random_episodes=2, steps_per_task=10, update_every=5, updates=3, eval_episodes=1,
-        hidden=(8,), planner="cem", planning={"horizon": 2, "num_samples": 8, "num_elites": 2},
+    preset = Preset(
+        schedule=Schedule(
+            random_episodes=2, steps_per_task=10, update_every=5, updates=3, eval_episodes=1
+        ),
+        network=Network(hidden=(8,)),
+        planners=(CEM(horizon=2, num_samples=8, num_elites=2),),
     )
     tasks = tuple(
         Task(f"gain {g}", lambda mode, g=g: Line(g), reward) for g in range(1, num_tasks + 1)
     )
-    return Suite("line", spec, tasks, {"laptop": settings})
+    return Suite("line", spec, tasks, {"laptop": preset})
 '''
 
 METHOD = '''

@@ -143,7 +143,7 @@ def test_tests_do_not_influence_the_training(finished, tmp_path):
 
 def test_records_are_complete(finished):
     found = read_run(finished)
-    settings, steps = tiny.SETTINGS, tiny.SETTINGS.steps_per_task
+    schedule, steps = tiny.PRESET.schedule, tiny.PRESET.schedule.steps_per_task
     assert found.complete
     for task in range(2):
         sessions = [s for s in found.sessions if s.task == task]
@@ -151,7 +151,7 @@ def test_records_are_complete(finished):
         assert [s.total_step for s in sessions] == [task * steps + s.step for s in sessions]
         episodes = [e for e in found.episodes if e.task == task]
         assert [e.episode for e in episodes] == list(range(1, len(episodes) + 1))
-        assert sum(e.random for e in episodes) == settings.random_episodes
+        assert sum(e.random for e in episodes) == schedule.random_episodes
     tests = [(e.phase, e.task, e.after, e.step) for e in found.evaluations]
     assert tests == [
         ("training", 0, 0, 6),
@@ -375,7 +375,8 @@ def test_memory_is_counted_at_its_peak(finished):
     """The state, the buffer's arrays and what was kept of older tasks."""
     arrays, _ = checkpoint.load(finished / CHECKPOINT)
     state = sum(array.nbytes for array in checkpoint.section(arrays, "learner").values())
-    rows = tiny.SETTINGS.random_episodes * tiny.SPEC.episode_length + tiny.SETTINGS.steps_per_task
+    schedule = tiny.PRESET.schedule
+    rows = schedule.random_episodes * tiny.SPEC.episode_length + schedule.steps_per_task
     buffer = rows * (2 + 1 + 2) * 4 + 4  # float32 rows, and their count
     assert [cost.peak_bytes for cost in read_run(finished).costs] == [state + buffer] * 2
 

@@ -14,13 +14,18 @@ from typing import Any
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
+from hypercrl.learning.training import Training
 
+from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Encoding
 from hypercrl.experiment import checkpoint
 from hypercrl.experiment.config import RunConfig, resolve
 from hypercrl.experiment.run_folder import CHECKPOINT
+from hypercrl.planning.icem import ICEM
+from hypercrl.presets import Preset, Schedule
 from hypercrl.registry import suites
-from hypercrl.types import Settings, Spec, Suite, Task
+from hypercrl.types import Spec, Suite, Task
 
 SPEC = Spec(
     state_dim=2,
@@ -30,26 +35,19 @@ SPEC = Spec(
     episode_length=5,
     encoding=Encoding.differences(2),
 )
-SETTINGS = Settings(
-    random_episodes=2,
-    steps_per_task=12,
-    update_every=6,
-    updates=3,
-    batch_size=4,
-    hidden=(6,),
-    hypernet_hidden=(4,),
-    scale_targets=True,
-    planner="icem",
-    planning={
-        "horizon": 3,
-        "num_samples": 8,
-        "num_elites": 3,
-        "num_kept": 1,
-        "num_iterations": 2,
-        "init_std": 1.0,
-    },
-    eval_every=6,
-    eval_episodes=2,
+PRESET = Preset(
+    schedule=Schedule(
+        random_episodes=2,
+        steps_per_task=12,
+        update_every=6,
+        updates=3,
+        eval_every=6,
+        eval_episodes=2,
+    ),
+    network=Network(hidden=(6,), scale_targets=True),
+    hypernet=FullHypernet(hidden=(4,)),
+    training=Training(batch_size=4),
+    planners=(ICEM(horizon=3, num_samples=8, num_iterations=2, num_elites=3, num_kept=1),),
 )
 GAINS = (1.0, -1.0)  # how the tasks differ: the second one goes the other way
 NOISE = 0.05
@@ -108,7 +106,7 @@ def make_suite(
     tasks = tuple(
         Task(f"gain {gain:g}", functools.partial(env, gain), reward) for gain in GAINS[:num_tasks]
     )
-    return Suite(name, SPEC, tasks, {"tiny": SETTINGS})
+    return Suite(name, SPEC, tasks, {"tiny": PRESET})
 
 
 @contextlib.contextmanager

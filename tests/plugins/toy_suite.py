@@ -15,29 +15,28 @@ import time
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
+from hypercrl.learning.training import Training
 
 from hypercrl import register_suite, suite_from_envs, suites
-from hypercrl.types import Settings
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
+from hypercrl.dynamics.model import Network
+from hypercrl.planning.icem import ICEM
+from hypercrl.presets import Preset, Schedule
 
 MASSES = (1.0, 2.0)
 EPISODE_LENGTH = 10
 TROUBLE_STEP = 5
 SLOW_SECONDS = 0.2  # a step
 
-SETTINGS = Settings(
-    random_episodes=1,
-    steps_per_task=20,
-    update_every=10,
-    updates=3,
-    batch_size=8,
-    hidden=(8,),
-    hypernet_hidden=(4,),
-    chunk_size=50,
-    chunk_embedding_dim=2,
-    lookahead=False,
-    planner="icem",
-    planning={"horizon": 3, "num_samples": 8, "num_elites": 4, "num_kept": 2, "num_iterations": 1},
-    eval_episodes=1,
+PRESET = Preset(
+    schedule=Schedule(
+        random_episodes=1, steps_per_task=20, update_every=10, updates=3, eval_episodes=1
+    ),
+    network=Network(hidden=(8,)),
+    hypernet=ChunkedHypernet(hidden=(4,), chunk_size=50, chunk_embedding_dim=2),
+    training=Training(batch_size=8),
+    planners=(ICEM(horizon=3, num_samples=8, num_iterations=1, num_elites=4, num_kept=2),),
+    methods={"hypercrl": {"lookahead": False}},
 )
 
 
@@ -91,7 +90,7 @@ def reward(state, action, next_state):
 
 def _register(name: str, trouble: str) -> None:
     envs = [functools.partial(PointMass, mass, trouble) for mass in MASSES]
-    suite = suite_from_envs(name, envs, reward, episode_length=EPISODE_LENGTH, settings=SETTINGS)
+    suite = suite_from_envs(name, envs, reward, episode_length=EPISODE_LENGTH, preset=PRESET)
     register_suite(suite)
     # What runs on a suite have in common is drawn from its name, which is the same for all here.
     toy = dataclasses.replace(suite, name="toy")
