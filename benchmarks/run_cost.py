@@ -80,7 +80,7 @@ def measure(config: RunConfig, repeats: int) -> Times:
     key = jax.random.key(0)
     buffer, step = collect(suite)
     memory = TaskMemory(
-        suite.spec, config.num_tasks, buffer.capacity, config.learner.memory_fraction
+        suite.spec, config.num_tasks, buffer.capacity, config.learner.memory_share
     )
     learner, data = config.learner, buffer.transitions()
     state = learner.init(suite.spec, config.num_tasks, key=key)

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import StoredConfig
-from hypercrl.registry import learners, planners, suites
+from hypercrl.registry import hypernets, learners, planners, suites
 from hypercrl.types import Learner, Planner, Settings, Suite
 
 RECORDED_PACKAGES = ("hypercrl", "jax", "equinox", "optax", "mujoco", "gymnasium", "numpy")
@@ -191,7 +192,9 @@ def versions() -> dict[str, str]:
 def _plain(value: Any) -> Any:
     """A configuration object as JSON would give it back."""
     if dataclasses.is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        plain = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        kind = {"kind": hypernets.name_of(type(value))} if isinstance(value, Hypernet) else {}
+        return kind | plain
     return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
@@ -203,7 +206,10 @@ def _restore(cls: Any, data: Mapping[str, Any]) -> Any:
         if name not in defaults:
             raise UserError(f"The stored configuration has an unknown setting '{name}'.")
         nested = defaults[name]
-        if dataclasses.is_dataclass(nested) and isinstance(value, dict):
+        if nested is Hypernet:
+            chosen = hypernets.get(value["kind"])
+            value = _restore(chosen, {k: v for k, v in value.items() if k != "kind"})
+        elif dataclasses.is_dataclass(nested) and isinstance(value, dict):
             value = _restore(nested, value)
         elif isinstance(value, list):
             value = tuple(value)
