@@ -93,8 +93,8 @@ class GaussianHead(Head):
 
     def init(self, num_outputs):
         return {
-            "max_log_variance": jnp.full(num_outputs, self.initial_max),
-            "min_log_variance": jnp.full(num_outputs, self.initial_min),
+            "max_log_variance": jnp.full(num_outputs, self.initial_max, dtype=float),
+            "min_log_variance": jnp.full(num_outputs, self.initial_min, dtype=float),
         }
 
     def mean(self, raw):

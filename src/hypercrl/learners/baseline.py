@@ -110,7 +110,9 @@ class BaselineLearner(Learner):
 
     @final
     def bytes_per_task(self, state):
-        own = (state.params.tasks, state.params.bounds, state.normalizers)
+        own = [state.params.tasks, state.normalizers]
+        if self.parts.rehearsal:  # a variance is asked for in training only
+            own.append(state.params.bounds)
         return sum(x[0].nbytes for x in jax.tree.leaves(own))
 
 
