@@ -31,6 +31,7 @@ SMALL = HyperCRL(
 )
 CHUNKED = ChunkedHypernet(hidden=(8,), embedding_dim=4, chunk_size=30)
 LAYOUT = SMALL.network.layout(SPEC)
+START = jnp.zeros(())  # of a session
 
 
 def learn(learner, seeds, num_updates=200, num_tasks=3):
@@ -134,7 +135,7 @@ def test_lookahead_point_is_adam_s_step():
     adam = optax.adam(SMALL.learning_rate)
     step, _ = adam.update(gradient, (state.optimizer, optax.EmptyState()))
     expected = optax.apply_updates(state.params, step)
-    actual = lookahead_point(SMALL, state.params, gradient, state.optimizer, 0.0)
+    actual = lookahead_point(SMALL, state.params, gradient, state.optimizer, START)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), actual, expected)
 
 
@@ -143,7 +144,8 @@ def test_lookahead_point_shrinks_with_the_steps():
     gradient = jax.tree.map(jnp.ones_like, state.params)
     annealing = dataclasses.replace(SMALL, training=Training(anneal=True))
     first, half = (
-        lookahead_point(annealing, state.params, gradient, state.optimizer, p) for p in (0.0, 0.5)
+        lookahead_point(annealing, state.params, gradient, state.optimizer, jnp.array(p))
+        for p in (0.0, 0.5)
     )
     between = jax.tree.map(lambda x, y: (x + y) / 2, state.params, first)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), half, between)
@@ -175,13 +177,13 @@ def test_an_update_follows_the_gradient_of_the_two_losses(lookahead, hypernet):
 
     params, embedding = state.params, state.embeddings[state.task]
     slope, embedding_slope = jax.grad(fit, argnums=(0, 1))(params, embedding)
-    at = lookahead_point(learner, params, slope, state.optimizer, 0.0) if lookahead else params
+    at = lookahead_point(learner, params, slope, state.optimizer, START) if lookahead else params
     pull = jax.grad(lambda p: regulariser(learner, state, p))(at)
     expected = jax.tree.map(jnp.add, slope, pull), embedding_slope
 
     carry = (params, state.embeddings, state.optimizer, state.embedding_optimizer)
     weights = starting_weights(learner, state, params, state.embeddings)
-    gradients, losses = gradients_of_losses(learner, state, carry, weights, batch, 0.0)
+    gradients, losses = gradients_of_losses(learner, state, carry, weights, batch, START)
     compare = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
     jax.tree.map(compare, densify(gradients), expected)
     by_hand = (fit(params, embedding), regulariser(learner, state, at))

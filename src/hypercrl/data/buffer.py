@@ -5,6 +5,8 @@ fourth stretch of transitions is held out (25 %) to report the validation error;
 matter of its rows alone, so nothing about the split has to be stored.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,11 +71,9 @@ class Buffer:
         self._next_states[: self.count] = state["next_states"]
 
 
-def is_training(
-    rows: Int[Array | np.ndarray, "*rows"],
-) -> Bool[Array | np.ndarray, "*rows"]:
+def is_training(rows: Int[Array, "*rows"]) -> Bool[Array, "*rows"]:
     """Whether rows are trained on: the last stretch of every four is held out."""
-    return (rows // STRETCH) % HOLD_OUT != HOLD_OUT - 1
+    return ~_is_held_out(rows)
 
 
 def num_training(count: Int[Array, ""]) -> Int[Array, ""]:
@@ -89,7 +89,11 @@ def training_row(i: Int[Array, "*rows"]) -> Int[Array, "*rows"]:
 
 def held_out(num_rows: int) -> Int[np.ndarray, "held_out"]:
     """The rows among the first `num_rows` that are held out."""
-    return np.flatnonzero(~is_training(np.arange(num_rows)))
+    return np.flatnonzero(_is_held_out(np.arange(num_rows)))
+
+
+def _is_held_out(rows: Any) -> Any:
+    return (rows // STRETCH) % HOLD_OUT == HOLD_OUT - 1
 
 
 def sample_rows(

@@ -8,7 +8,7 @@ are held out for validation are never kept: what is replayed is what was trained
 import jax.numpy as jnp
 import numpy as np
 
-from hypercrl.data.buffer import held_out, is_training
+from hypercrl.data.buffer import held_out
 from hypercrl.errors import UserError
 from hypercrl.types import Memory, Spec
 
@@ -29,7 +29,7 @@ class TaskMemory:
     def keep(self, task: int, data: dict[str, np.ndarray], rng: np.random.Generator) -> None:
         """Add a finished task's share, drawn from its training rows without replacement."""
         total = len(data["states"])
-        trained = np.flatnonzero(is_training(np.arange(total)))
+        trained = np.setdiff1d(np.arange(total), held_out(total))
         chosen = np.sort(rng.choice(trained, self._num_kept(total), replace=False))
         self._counts[task] = len(chosen)
         self._states[task, : len(chosen)] = data["states"][chosen]

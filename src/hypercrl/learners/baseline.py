@@ -10,7 +10,7 @@ the current task uses; one that replays old tasks trains their own weights as we
 
 import abc
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -53,7 +53,7 @@ class BaselineState(eqx.Module):
     protection: Any  # the protection's own state
     spec: Spec = eqx.field(static=True)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> "BaselineState":
         return replace(self, **changes)
 
 

@@ -29,8 +29,12 @@ def from_settings(cls: Any, settings: Settings) -> Any:
 
 
 def _hypernet(settings: Settings) -> Hypernet:
-    shared = {"hidden": settings.hypernet_hidden, "activation": settings.hypernet_activation}
+    shared: dict[str, Any] = {
+        "hidden": settings.hypernet_hidden,
+        "activation": settings.hypernet_activation,
+    }
     if settings.chunk_size == 0:
         return FullHypernet(**shared)
-    sizes = {"chunk_size": settings.chunk_size, "chunk_embedding_dim": settings.chunk_embedding_dim}
-    return ChunkedHypernet(**shared, **sizes)
+    return ChunkedHypernet(
+        chunk_size=settings.chunk_size, chunk_embedding_dim=settings.chunk_embedding_dim, **shared
+    )

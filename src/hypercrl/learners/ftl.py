@@ -19,7 +19,7 @@ the old weights speak of other features. Otherwise only new rows are absorbed.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -58,7 +58,7 @@ class LeaderState(eqx.Module):
     task: Int[Array, ""]
     spec: Spec = eqx.field(static=True)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> "LeaderState":
         return replace(self, **changes)
 
 

@@ -12,7 +12,7 @@ look-ahead step follows the gradient of L_dyn as it is, before any clipping.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -46,7 +46,7 @@ class HyperState(eqx.Module):
     task: Int[Array, ""]
     spec: Spec = eqx.field(static=True)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> "HyperState":
         return replace(self, **changes)
 
 

@@ -7,7 +7,7 @@ the embeddings of old tasks still trainable. It bounds what HyperCRL could reach
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -39,7 +39,7 @@ class OracleState(eqx.Module):
     task: Int[Array, ""]
     spec: Spec = eqx.field(static=True)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> "OracleState":
         return replace(self, **changes)
 
 

@@ -19,9 +19,11 @@ Progress = Float[Array, ""]
 
 # A CPU should finish with one block of a hypernetwork's matrix before it takes the next; XLA's
 # usual order takes all of them through each part of an update in turn.
-_DEPTH_FIRST: dict[str, Any] = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+_DEPTH_FIRST: dict[str, Any] = {
+    "compiler_options": {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+}
 
-compiled_session = eqx.filter_jit(compiler_options=_DEPTH_FIRST)
+compiled_session = eqx.filter_jit(**_DEPTH_FIRST)
 """Compiles the function that runs a session, in the order that suits a loop of updates."""
 
 
@@ -61,7 +63,8 @@ def run_derived_updates(
     """
 
     def step_and_derive(loop, key, progress):
-        carry, info = step(*loop, key, progress)
+        carry, derived = loop
+        carry, info = step(carry, derived, key, progress)
         return (carry, derive(carry)), info
 
     (carry, _), info = run_updates(step_and_derive, (carry, derive(carry)), num_updates, key)
