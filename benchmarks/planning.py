@@ -55,7 +55,7 @@ def main(repeats: int = 50) -> None:
     model = build_model()
     cem = CEM()
     num_steps = cem.evaluations_per_action // cem.num_samples
-    matrices = [np.asarray(matrix) for matrix, _ in model.layers]
+    matrices = [np.asarray(matrix) for matrix, _ in model.predictor.network.layers]
     calls = {
         "products, NumPy": products_in_numpy(matrices, cem.num_samples, num_steps),
         "products, JAX": products_in_jax(matrices, cem.num_samples, num_steps),

@@ -79,9 +79,7 @@ def measure(config: RunConfig, repeats: int) -> Times:
     suite = config.build_suite()
     key = jax.random.key(0)
     buffer, step = collect(suite)
-    memory = TaskMemory(
-        suite.spec, config.num_tasks, buffer.capacity, config.learner.memory_fraction
-    )
+    memory = TaskMemory(suite.spec, config.num_tasks, buffer.capacity, config.learner.memory_share)
     learner, data = config.learner, buffer.transitions()
     state = learner.init(suite.spec, config.num_tasks, key=key)
     middle = config.num_tasks // 2

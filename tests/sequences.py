@@ -1,5 +1,6 @@
 """A sequence of conflicting linear systems, and what a learner makes of it, task by task."""
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Any
@@ -9,26 +10,54 @@ import jax.numpy as jnp
 import numpy as np
 
 from hypercrl.data.memory import TaskMemory
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
+from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.model import Network
+from hypercrl.learning.training import Training
 from hypercrl.registry import learners
-from hypercrl.types import Learner, Memory, Settings, Transitions
+from hypercrl.types import Learner, Memory, Transitions
 from problems import linear_data, make_spec
 
 SPEC = make_spec()
 NUM_TASKS = 7  # room in the arrays; a number that no other size in these tests has
 NUM_LEARNT = 5
 COUNT = 1_000  # transitions a task
-SETTINGS = Settings(
-    batch_size=32,
-    hidden=(24, 24),
-    baseline_learning_rate=3e-3,
-    scale_targets=True,
-    hypernet_hidden=(12,),
-    hypernet_learning_rate=3e-3,
-    beta=1.0,
-    lookahead=False,
-)
+SETTINGS = {
+    "network": Network(hidden=(24, 24), scale_targets=True),
+    "training": Training(batch_size=32),
+    "hypernet": FullHypernet(hidden=(12,)),
+    "learning_rate": 3e-3,
+    "beta": 1.0,
+    "lookahead": False,
+}
 NUM_UPDATES = 400
+
+# What a method may be asked for besides its settings above.
+GAUSSIAN = {"network": Network(hidden=(24, 24), head="gaussian", scale_targets=True)}
+CHUNKED = {"hypernet": ChunkedHypernet(hidden=(12,), chunk_size=100, chunk_embedding_dim=5)}
+LOOKAHEAD = {"lookahead": True}
+VARIANTS = {
+    "hypercrl+lookahead": ("hypercrl", LOOKAHEAD),
+    "hypercrl+chunked": ("hypercrl", CHUNKED),
+    "hypercrl+chunked+lookahead+gaussian": ("hypercrl", CHUNKED | LOOKAHEAD | GAUSSIAN),
+    "hypercrl_mt+chunked+gaussian": ("hypercrl_mt", CHUNKED | GAUSSIAN),
+    # Likelihoods are sharper than squared errors: springs must be weaker, coresets larger.
+    "ewc+gaussian": ("ewc", GAUSSIAN | {"strength": 1.0}),
+    "coreset+gaussian": ("coreset", GAUSSIAN | {"memory_share": 0.3}),
+    **{
+        f"{name}+gaussian": (name, GAUSSIAN)
+        for name in ("finetune", "multitask", "pnn", "si", "single")
+    },
+}
+
+
+def make(name: str, **changes: Any) -> Learner:
+    """A registered method, or a variant of one, with the settings of this sequence."""
+    method, asked = VARIANTS.get(name, (name, {}))
+    factory = learners.get(method)
+    own = {field.name for field in dataclasses.fields(factory)}
+    return factory(**{n: v for n, v in (SETTINGS | asked | changes).items() if n in own})
+
 
 COMPILATION = "/jax/core/compile/backend_compile_duration"
 
@@ -101,9 +130,9 @@ class History:
 
 @functools.cache
 def history(name: str) -> History:
-    """A registered learner's way through the sequence."""
-    learner = learners.get(name).configure(SETTINGS)
-    memory = TaskMemory(SPEC, NUM_TASKS, COUNT, learner.memory_fraction)
+    """The way of a registered method, or of a variant, through the sequence."""
+    learner = make(name)
+    memory = TaskMemory(SPEC, NUM_TASKS, COUNT, learner.memory_share)
     result = History(learner, [], [], [], memory, [])
     state = learner.init(SPEC, NUM_TASKS, key=key(9))
     compiled = [0]
@@ -126,6 +155,7 @@ def history(name: str) -> History:
 
 
 TINY = Network(hidden=(6, 5))
+SIXTEEN = Training(batch_size=16)
 
 
 @functools.cache

@@ -1,25 +1,23 @@
 """Step sizes that shrink in the course of a session."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hypercrl.data.memory import TaskMemory
-from hypercrl.learning.session import run_updates, shrink
+from hypercrl.learning.session import run_updates
+from hypercrl.learning.training import Training, shrink
 from hypercrl.registry import learners
-from sequences import SETTINGS, SPEC, data, error, key
+from sequences import SPEC, data, error, key, make
 
-ANNEALING = [n for n in learners.names() if hasattr(learners.get(n), "anneal")]
+ANNEALING = [n for n in learners.names() if hasattr(learners.get(n), "training")]
 
 
 def learnt(name: str, anneal: bool) -> float:
     """The error after a session with a step size too large to settle."""
-    settings = dataclasses.replace(SETTINGS, anneal=anneal)
-    learner = dataclasses.replace(learners.get(name).configure(settings), learning_rate=0.03)
-    memory = TaskMemory(SPEC, 2, len(data(0).states), learner.memory_fraction).view()
+    learner = make(name, training=Training(batch_size=32, anneal=anneal), learning_rate=0.03)
+    memory = TaskMemory(SPEC, 2, len(data(0).states), learner.memory_share).view()
     state = learner.start_task(learner.init(SPEC, 2, key=key(0)), 0, key=key(1))
     state, _ = learner.update(state, data(0), memory, num_updates=400, key=key(2))
     return error(learner, state, 0)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from jax.random import key
 
-from hypercrl.dynamics.model import prepare
+from hypercrl.data.buffer import held_out
+from hypercrl.dynamics.model import Network, prepare
 from hypercrl.dynamics.sparse_features import SparseFeatures, absorb, init_factor, solve
 from hypercrl.learners import ftl
 from hypercrl.learners.ftl import FTL
@@ -30,7 +31,7 @@ def learn(learner, state, task, counts):
 def batch_solution(learner, state, data, task, centre):
     """Ridge regression on all training rows at once, in double precision."""
     inputs, targets = prepare(SPEC, state.normalizers.select(task), *data[:3])
-    rows = [row for row in range(int(data.count)) if row % 4 != 3]
+    rows = [row for row in range(int(data.count)) if row // 20 % 4 != 3]
     features = np.asarray(learner.features.apply(state.projection, inputs), np.float64)[rows]
     targets = np.asarray(targets, np.float64)[rows]
     gram = features.T @ features + learner.ridge * np.eye(features.shape[1])
@@ -47,11 +48,42 @@ def test_recursive_solution_equals_batch_least_squares():
     error = np.mean((features @ expected - targets) ** 2)
     assert float(info["loss"]) == pytest.approx(error, rel=1e-3)
 
-    # The next task starts from these weights and keeps them where it has no data.
-    state, data, _ = learn(SMALL, state, 1, counts=(300, 700))
-    then, _, _ = batch_solution(SMALL, state, data, 1, np.asarray(state.weights[0], np.float64))
+    # The next task meets the same inputs. It starts from these weights, under the normaliser
+    # that they were fitted to, and keeps them where it has no data.
+    state, data, _ = learn(SMALL, state, 1, counts=(1_000, 1_999))
+    then, _, _ = batch_solution(SMALL, state, data, 0, np.asarray(state.weights[0], np.float64))
     np.testing.assert_allclose(state.weights[1], then, atol=1e-5)
     np.testing.assert_allclose(state.weights[0], expected, atol=1e-5)
+
+
+def test_a_task_keeps_the_normaliser_that_its_predecessor_s_weights_belong_to():
+    state, _, _ = learn(SMALL, SMALL.init(SPEC, 2, key=key(0)), 0, counts=(1_999,))
+    state, _, _ = learn(SMALL, state, 1, counts=(1_000, 1_999))
+    inherited, own = (state.normalizers.select(task) for task in (0, 1))
+    jax.tree.map(np.testing.assert_array_equal, inherited, own)
+    np.testing.assert_array_equal(state.centre, state.weights[0])
+
+
+@pytest.mark.parametrize("counts", [(1_999,), (40, 1_999)], ids=["at once", "later"])
+def test_weights_of_other_features_are_no_centre(counts):
+    """After a drift the ridge pulls to zero, also in the sessions that follow."""
+    state, _, _ = learn(SMALL, SMALL.init(SPEC, 2, key=key(0)), 0, counts=(1_999,))
+    state = SMALL.start_task(state, 1, key=key(1))
+    still = linear_data(SPEC, 1, count=CAPACITY, capacity=CAPACITY)
+    moved = still._replace(states=still.states + 3.0, next_states=still.next_states + 3.0)
+    for count in counts:
+        data = moved._replace(count=jnp.array(count, jnp.int32))
+        state, _ = SMALL.update(state, data, None, num_updates=1, key=key(0))
+    np.testing.assert_array_equal(state.centre, 0.0)
+    zeros = np.zeros((SMALL.features.size, SPEC.state_dim))
+    expected, _, _ = batch_solution(SMALL, state, data, 1, zeros)
+    np.testing.assert_allclose(state.weights[1], expected, atol=1e-5)
+
+
+def test_there_is_a_grid_for_six_hidden_units_unless_told_otherwise():
+    assert FTL(network=Network(hidden=(200, 200))).features.num_grids == 66
+    assert FTL(network=Network(hidden=(2,))).features.num_grids == 1
+    assert FTL(num_grids=5).features.num_grids == 5
 
 
 def test_rows_are_absorbed_once_and_anew_only_after_a_drift(monkeypatch):
@@ -136,6 +168,6 @@ def test_nonlinear_dynamics_are_learnt():
     bent = data._replace(next_states=data.states + jnp.tanh(data.next_states - data.states))
     state = learner.start_task(learner.init(SPEC, 1, key=key(0)), 0, key=key(0))
     state, _ = learner.update(state, bent, None, num_updates=1, key=key(0))
-    states, actions, targets = (x[3::4] for x in bent[:3])  # the held-out rows
+    states, actions, targets = (x[held_out(CAPACITY)] for x in bent[:3])
     wrong = np.square(jax.vmap(learner.predict(state, 0))(states, actions) - targets).mean()
     assert wrong < 0.05 * np.square(targets - states).mean()

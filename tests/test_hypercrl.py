@@ -10,7 +10,8 @@ import optax
 import pytest
 from jax.random import key
 
-from hypercrl.dynamics.hypernet import Hypernet
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
+from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.learners.hypercrl import (
     HyperCRL,
@@ -19,15 +20,18 @@ from hypercrl.learners.hypercrl import (
     starting_weights,
 )
 from hypercrl.learning.gradients import densify
+from hypercrl.learning.training import Training
 from problems import linear_data, linear_system, make_spec
 
 SPEC = make_spec()
 SMALL = HyperCRL(
     network=Network(hidden=(16,), scale_targets=True),
-    hypernet=Hypernet(hidden=(8,), embedding_dim=4),
+    hypernet=FullHypernet(hidden=(8,), embedding_dim=4),
     learning_rate=1e-3,
-    embedding_learning_rate=1e-3,
 )
+CHUNKED = ChunkedHypernet(hidden=(8,), embedding_dim=4, chunk_size=30)
+LAYOUT = SMALL.network.layout(SPEC)
+START = jnp.zeros(())  # of a session
 
 
 def learn(learner, seeds, num_updates=200, num_tasks=3):
@@ -44,7 +48,7 @@ def learn(learner, seeds, num_updates=200, num_tasks=3):
 
 def regulariser(learner, state, params=None):
     params = state.params if params is None else params
-    weights = learner.generator(SPEC).generate(params["hypernet"], state.embeddings)
+    weights = learner.hypernet.generate(LAYOUT, params["hypernet"], state.embeddings)
     return learner.regulariser(weights, state.anchors, state.task)
 
 
@@ -55,12 +59,54 @@ def test_regulariser_is_zero_at_a_task_s_first_update():
     assert float(regulariser(SMALL, state)) == 0.0
 
 
-def test_regulariser_by_hand():
-    state = learn(SMALL, [1, 2])[-1]
-    generate = SMALL.hypernet.generator(SMALL.network.layout(SPEC)).generate
-    now = generate(state.params["hypernet"], state.embeddings)
-    expected = SMALL.batch_size * SMALL.beta * float(((now[0] - state.anchors[0]) ** 2).sum())
-    assert float(regulariser(SMALL, state)) == pytest.approx(expected, rel=1e-4)
+@pytest.mark.parametrize("num_finished", [1, 2, 3])
+def test_regulariser_is_the_mean_over_finished_tasks(num_finished):
+    """β / (t − 1) Σ ‖…‖², per transition, from weights that are written down."""
+    learner = dataclasses.replace(SMALL, beta=0.5, training=Training(batch_size=7))
+    weights = jnp.array([[1.0, 2.0], [0.0, 3.0], [2.0, 2.0], [9.0, 9.0], [9.0, 9.0]])
+    anchors = jnp.array([[1.0, 0.0], [4.0, 0.0], [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]])
+    squares = [4.0, 16.0 + 9.0, 4.0]
+    expected = 7 * 0.5 * sum(squares[:num_finished]) / num_finished
+    found = learner.regulariser(weights, anchors, jnp.array(num_finished))
+    assert float(found) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_session_on_the_fourth_task_reports_the_mean_over_three():
+    """Of two updates the first starts where nothing has moved, the second one step further."""
+    learner = dataclasses.replace(SMALL, lookahead=False)
+    start = learner.start_task(learn(learner, [1, 2, 3], num_tasks=5)[-1], 3, key=key(5))
+    data = linear_data(SPEC, 4)
+    once, _ = learner.update(start, data, None, num_updates=1, key=key(1))
+    _, info = learner.update(start, data, None, num_updates=2, key=key(1))
+    then, now = (
+        np.asarray(learner.hypernet.generate(LAYOUT, s.params["hypernet"], start.embeddings[:3]))
+        for s in (start, once)
+    )
+    expected = learner.beta / 3 * np.square(now - then).sum()
+    assert expected > 0
+    assert float(info["regulariser"]) == pytest.approx(expected / 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("lookahead", [True, False])
+def test_hypernetwork_and_embedding_are_clipped_apart(lookahead):
+    """Each gradient alone is brought to the norm asked for; Adam's first moment tells its size."""
+    learner = dataclasses.replace(
+        SMALL, lookahead=lookahead, training=Training(max_gradient_norm=1e-3)
+    )
+    state = learner.start_task(learn(learner, [1, 2])[-1], 2, key=key(5))
+    state, _ = learner.update(state, linear_data(SPEC, 3), None, num_updates=1, key=key(1))
+    for moments in (state.optimizer, state.embedding_optimizer):
+        norm = optax.tree.norm(moments.mu) / (1 - 0.9)
+        assert float(norm) == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_the_embedding_learns_at_the_hypernetwork_s_rate_unless_told_otherwise():
+    same, slower = (
+        dataclasses.replace(SMALL, embedding_learning_rate=rate) for rate in (1e-3, 1e-5)
+    )
+    ends = [learn(learner, [1])[-1].embeddings[0] for learner in (SMALL, same, slower)]
+    np.testing.assert_array_equal(ends[0], ends[1])
+    assert np.abs(ends[0] - ends[2]).max() > 1e-2
 
 
 def test_regulariser_s_gradient_agrees_with_finite_differences():
@@ -89,16 +135,17 @@ def test_lookahead_point_is_adam_s_step():
     adam = optax.adam(SMALL.learning_rate)
     step, _ = adam.update(gradient, (state.optimizer, optax.EmptyState()))
     expected = optax.apply_updates(state.params, step)
-    actual = lookahead_point(SMALL, state.params, gradient, state.optimizer, 0.0)
+    actual = lookahead_point(SMALL, state.params, gradient, state.optimizer, START)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), actual, expected)
 
 
 def test_lookahead_point_shrinks_with_the_steps():
     state = learn(SMALL, [1])[-1]
     gradient = jax.tree.map(jnp.ones_like, state.params)
-    annealing = dataclasses.replace(SMALL, anneal=True)
+    annealing = dataclasses.replace(SMALL, training=Training(anneal=True))
     first, half = (
-        lookahead_point(annealing, state.params, gradient, state.optimizer, p) for p in (0.0, 0.5)
+        lookahead_point(annealing, state.params, gradient, state.optimizer, jnp.array(p))
+        for p in (0.0, 0.5)
     )
     between = jax.tree.map(lambda x, y: (x + y) / 2, state.params, first)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), half, between)
@@ -116,28 +163,27 @@ def test_lookahead_regularises_from_the_first_update_on():
     assert float(ahead["loss"]) == pytest.approx(float(here["loss"]), rel=1e-5)
 
 
-@pytest.mark.parametrize("chunk_size", [0, 30])
+@pytest.mark.parametrize("hypernet", [SMALL.hypernet, CHUNKED], ids=["full", "chunked"])
 @pytest.mark.parametrize("lookahead", [True, False])
-def test_an_update_follows_the_gradient_of_the_two_losses(lookahead, chunk_size):
+def test_an_update_follows_the_gradient_of_the_two_losses(lookahead, hypernet):
     """Against automatic differentiation of L_dyn and L_reg as they are written down."""
-    hypernet = dataclasses.replace(SMALL.hypernet, chunk_size=chunk_size)
     learner = dataclasses.replace(SMALL, hypernet=hypernet, lookahead=lookahead)
     state = learn(learner, [1, 2])[-1]
     batch = jnp.ones((4, 5)), jnp.ones((4, 3))
 
     def fit(params, embedding):
-        weights = learner.generator(SPEC).generate(params["hypernet"], embedding[None])[0]
-        return learner.loss(weights, params["head"], *batch, SPEC)
+        weights = hypernet.generate(LAYOUT, params["hypernet"], embedding[None])[0]
+        return learner.network.loss(SPEC, weights, params["head"], *batch)
 
     params, embedding = state.params, state.embeddings[state.task]
     slope, embedding_slope = jax.grad(fit, argnums=(0, 1))(params, embedding)
-    at = lookahead_point(learner, params, slope, state.optimizer, 0.0) if lookahead else params
+    at = lookahead_point(learner, params, slope, state.optimizer, START) if lookahead else params
     pull = jax.grad(lambda p: regulariser(learner, state, p))(at)
     expected = jax.tree.map(jnp.add, slope, pull), embedding_slope
 
     carry = (params, state.embeddings, state.optimizer, state.embedding_optimizer)
     weights = starting_weights(learner, state, params, state.embeddings)
-    gradients, losses = gradients_of_losses(learner, state, carry, weights, batch, 0.0)
+    gradients, losses = gradients_of_losses(learner, state, carry, weights, batch, START)
     compare = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
     jax.tree.map(compare, densify(gradients), expected)
     by_hand = (fit(params, embedding), regulariser(learner, state, at))
@@ -164,9 +210,8 @@ def test_the_current_embedding_is_trained():
 def old_task_shift(learner) -> float:
     """How far task 1's weights have moved after learning task 2."""
     first, second = learn(learner, [1, 2], num_updates=400)
-    layers = [np.concatenate([m.ravel(), b]) for m, b in learner.predict(first, 0).layers]
-    later = [np.concatenate([m.ravel(), b]) for m, b in learner.predict(second, 0).layers]
-    return float(sum(((a - b) ** 2).sum() for a, b in zip(layers, later, strict=True)))
+    then, now = (jax.tree.leaves(learner.predict(s, 0).predictor) for s in (first, second))
+    return float(sum(((a - b) ** 2).sum() for a, b in zip(then, now, strict=True)))
 
 
 def test_beta_holds_old_weights_and_zero_lets_them_go():
@@ -176,20 +221,23 @@ def test_beta_holds_old_weights_and_zero_lets_them_go():
 
 
 @pytest.mark.parametrize(
-    ("chunk_size", "head"), [(0, "gaussian"), (32, "point")], ids=["full", "chunked"]
+    ("hypernet", "head"),
+    [
+        (FullHypernet(hidden=(16,), embedding_dim=4), "gaussian"),
+        (ChunkedHypernet(hidden=(16,), embedding_dim=4, chunk_size=32), "point"),
+    ],
+    ids=["full", "chunked"],
 )
-def test_a_linear_system_is_identified(chunk_size, head):
+def test_a_linear_system_is_identified(hypernet, head):
     """Jacobians of the learnt step equal the true matrices to 1e-3 of their size."""
     learner = HyperCRL(
         network=Network(hidden=(), head=head, scale_targets=True),
-        hypernet=Hypernet(hidden=(16,), embedding_dim=4, chunk_size=chunk_size),
+        hypernet=hypernet,
         learning_rate=3e-3,
-        embedding_learning_rate=3e-3,
     )
     state = learn(learner, [1], num_updates=3000, num_tasks=1)[-1]
-    state, _ = dataclasses.replace(learner, learning_rate=1e-4).update(
-        state, linear_data(SPEC, 1), None, num_updates=3000, key=key(9)
-    )
+    fine = dataclasses.replace(learner, learning_rate=1e-4, embedding_learning_rate=3e-3)
+    state, _ = fine.update(state, linear_data(SPEC, 1), None, num_updates=3000, key=key(9))
     model = learner.predict(state, 0)
     a, b = linear_system(SPEC, 1)
     by_state, by_action = jax.jacobian(model, argnums=(0, 1))(jnp.zeros(3), jnp.zeros(2))

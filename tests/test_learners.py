@@ -1,6 +1,5 @@
 """The contract that every registered learner keeps."""
 
-import dataclasses
 import re
 import sys
 from pathlib import Path
@@ -8,9 +7,14 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
+from hypercrl.data.buffer import held_out
+from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.errors import UserError
+from hypercrl.learners.baseline import BaselineLearner
+from hypercrl.learning.training import Training
 from hypercrl.registry import learners, load_plugin
 from sequences import (
     COUNT,
@@ -18,38 +22,45 @@ from sequences import (
     NUM_TASKS,
     SETTINGS,
     SPEC,
+    VARIANTS,
     data,
     error,
     from_arrays,
     history,
     key,
     learn_task,
+    make,
     predictions,
     to_arrays,
 )
 
 METHODS = learners.names()
+REPLAYING = [name for name in METHODS if make(name).memory_share > 0]
 FORGETTING_FREE = ("single", "pnn", "ftl")  # by construction
 
 
-@pytest.fixture(params=METHODS, scope="module")
+@pytest.fixture(params=[*METHODS, *VARIANTS], scope="module")
 def method(request):
+    """Every method, and every hypernetwork, head and regulariser it can be asked for."""
     return request.param
+
+
+def num_kept(learner) -> int:
+    return min(round(learner.memory_share * COUNT), COUNT - len(held_out(COUNT)))
 
 
 def test_a_method_without_memory_receives_none(method):
     h = history(method)
-    fraction = h.learner.memory_fraction
     for task, view in enumerate(h.views):
-        if fraction == 0:
+        if h.learner.memory_share == 0:
             assert view is None
         else:
             assert view is not None
-            kept = [round(fraction * COUNT)] * task + [0] * (NUM_TASKS - task)
+            kept = [num_kept(h.learner)] * task + [0] * (NUM_TASKS - task)
             assert view.counts.tolist() == kept
 
 
-@pytest.mark.parametrize("name", [n for n in METHODS if learners.get(n).memory_fraction > 0])
+@pytest.mark.parametrize("name", REPLAYING)
 def test_a_method_with_memory_says_when_it_gets_none(name):
     h = history(name)
     with pytest.raises(UserError, match="no memory"):
@@ -110,8 +121,7 @@ def _what_follows(h, state, num_old):
 def test_old_transitions_are_counted_in_bytes(method):
     h = history(method)
     row_bytes = 4 * (2 * SPEC.state_dim + SPEC.action_dim)
-    rows = NUM_LEARNT * round(h.learner.memory_fraction * COUNT)
-    assert h.memory.num_bytes == rows * row_bytes
+    assert h.memory.num_bytes == NUM_LEARNT * num_kept(h.learner) * row_bytes
 
 
 def test_state_grows_with_the_number_of_tasks_only_in_arrays_of_one_row_a_task(method):
@@ -141,6 +151,38 @@ def test_normalisers_of_finished_tasks_never_change(method):
             assert all(jax.tree.leaves(jax.tree.map(jnp.array_equal, then, now)))
 
 
+def test_a_new_task_starts_with_the_normaliser_of_the_one_before(method):
+    """It has no data yet, and the next best guess is far better than none."""
+    h = history(method)
+    for task in range(1, NUM_LEARNT):
+        before = h.finished[task - 1].normalizers.select(task - 1)
+        now = h.started[task].normalizers.select(task)
+        jax.tree.map(np.testing.assert_array_equal, before, now)
+        assert np.abs(now.input_std - 1.0).max() > 0.01  # it is not the one of no data
+
+
+def test_a_new_task_starts_with_an_optimiser_of_its_own(method):
+    """Whatever the steps on the task before were, the next one does not continue them."""
+    h = history(method)
+    spoilt = jax.tree_util.tree_map_with_path(
+        lambda place, x: x + 1 if "optimizer" in jax.tree_util.keystr(place) else x,
+        h.finished[0],
+    )
+    after = to_arrays(h.learner.start_task(spoilt, 1, key=key(1, 0)))
+    for name, array in to_arrays(h.started[1]).items():
+        np.testing.assert_array_equal(after[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("name", [n for n in [*METHODS, *VARIANTS] if n != "ftl"])
+def test_gradients_are_clipped_at_the_norm_asked_for(name):
+    """Adam's first moment after one update is a tenth of the gradient that it was given."""
+    learner, max_norm = make(name, training=Training(batch_size=32, max_gradient_norm=1e-2)), 1e-2
+    h = history(name)
+    state, _ = learner.update(h.started[1], data(1), h.views[1], num_updates=1, key=key(0))
+    norm = float(optax.tree.norm(state.optimizer.mu)) / (1 - 0.9)
+    assert norm == pytest.approx(max_norm, rel=1e-3)
+
+
 @pytest.mark.parametrize(("name", "moves"), [("hypercrl", False), ("hypercrl_mt", True)])
 def test_embeddings_of_finished_tasks_change_in_the_oracle_only(name, moves):
     h = history(name)
@@ -159,7 +201,7 @@ def test_nothing_is_forgotten_by_construction(name):
 
 
 def test_every_module_registers_one_learner_of_its_own_name():
-    assert set(METHODS) == set(learners.builtin_modules) - {"baseline"}
+    assert set(METHODS) == set(learners.builtin_modules)
     for name in METHODS:
         assert learners.get(name).__module__ == f"hypercrl.learners.{name}"
 
@@ -167,7 +209,11 @@ def test_every_module_registers_one_learner_of_its_own_name():
 @pytest.mark.parametrize(
     ("name", "setting", "value"),
     [
-        *((n, s, 0) for n in ("finetune", "hypercrl_mt") for s in ("batch_size", "learning_rate")),
+        *((name, "learning_rate", 0.0) for name in ("finetune", "hypercrl", "hypercrl_mt")),
+        ("hypercrl", "embedding_learning_rate", 0.0),
+        ("hypercrl", "beta", -1.0),
+        ("coreset", "memory_share", 0.0),
+        ("coreset", "memory_share", 1.1),
         ("ewc", "strength", -1.0),
         ("si", "strength", -0.1),
         ("si", "damping", 0.0),
@@ -178,8 +224,32 @@ def test_every_module_registers_one_learner_of_its_own_name():
     ],
 )
 def test_impossible_settings_are_refused_by_name(name, setting, value):
-    with pytest.raises(UserError, match=f"needs .*{setting}"):
-        dataclasses.replace(learners.get(name).configure(SETTINGS), **{setting: value})
+    with pytest.raises(UserError, match=f"'s {setting} must be .* given {value}"):
+        make(name, **{setting: value})
+
+
+@pytest.mark.parametrize(("setting", "value"), [("batch_size", 0), ("max_gradient_norm", 0.0)])
+def test_impossible_training_is_refused_by_name(setting, value):
+    with pytest.raises(UserError, match=f"Training's {setting} must be"):
+        Training(**{setting: value})
+
+
+@pytest.mark.parametrize("name", [n for n in METHODS if n != "ftl"])
+def test_every_gradient_method_has_the_same_settings(name):
+    """What a preset composes is handed to the fields of these names."""
+    learner = make(name)
+    assert learner.network is SETTINGS["network"] and learner.training is SETTINGS["training"]
+    assert learner.learning_rate == SETTINGS["learning_rate"]
+    assert learners.get(name)().learning_rate == (1e-4 if "hypercrl" in name else 1e-3)
+
+
+@pytest.mark.parametrize("base", [BaselineLearner, Hypernet])
+def test_methods_are_abstract_or_final(base):
+    for variant in base.__subclasses__():
+        for name, value in vars(variant).items():
+            inherited = getattr(base, name, None)
+            if not name.startswith("__") and (callable(value) or isinstance(value, property)):
+                assert inherited is None or getattr(inherited, "__isabstractmethod__", False), name
 
 
 def test_parameters_are_counted():
@@ -207,7 +277,7 @@ def test_the_documented_method_works(tmp_path, monkeypatch):
     load_plugin(str(tmp_path / "anchored.py"))
     monkeypatch.delitem(sys.modules, "anchored")
 
-    learner = learners.get("anchored").configure(SETTINGS)
+    learner = make("anchored")
     state = learner.init(SPEC, NUM_TASKS, key=key(9))
     held = _moved(*learn_task(learner, state, 0, None))
     free = history("finetune")
@@ -215,7 +285,7 @@ def test_the_documented_method_works(tmp_path, monkeypatch):
 
 
 def _moved(*states):
-    one, other = (state.params.shared["trunk"] for state in states)
+    one, other = (state.params.shared for state in states)
     return np.linalg.norm(one - other)
 
 

@@ -8,13 +8,14 @@ import pytest
 from jax.random import key
 
 from hypercrl.data.buffer import sample_rows
-from hypercrl.dynamics.heads import get_head
-from hypercrl.dynamics.hypernet import Hypernet
-from hypercrl.dynamics.mlp import apply_mlp
-from hypercrl.dynamics.model import Network, dynamics_loss, prepare
+from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.heads import HEADS
+from hypercrl.dynamics.model import Network, prepare
 from hypercrl.learners.hypercrl_mt import HyperCRLMT
-from hypercrl.learners.multitask import MultiTask, draw_rows, sum_over_old_tasks
+from hypercrl.learners.multitask import MultiTask
 from hypercrl.learning.gradients import clip_by_norm
+from hypercrl.learning.rehearsal import draw_rows, sum_over_old_tasks
+from hypercrl.learning.training import Training
 from hypercrl.types import Memory
 from problems import linear_data, make_spec
 
@@ -46,24 +47,24 @@ def two_tasks(learner, num_updates):
 
 def test_two_tasks_equal_joint_training_on_the_pooled_batches():
     num_updates, batch_size, head = 12, 16, "gaussian"
-    learner = MultiTask(network=Network(hidden=(6, 5), head=head), batch_size=batch_size)
+    learner = MultiTask(
+        network=Network(hidden=(6, 5), head=head), training=Training(batch_size=batch_size)
+    )
     state, data, after, _ = two_tasks(learner, num_updates)
     old = linear_data(SPEC, 0, count=COUNT, capacity=COUNT)
     sets = [
         prepare(SPEC, after.normalizers.select(task), *transitions[:3])
         for task, transitions in enumerate((old, data))
     ]
-    loss_of = jax.vmap(get_head(head).loss)
+    loss_of, build = jax.vmap(HEADS[head].loss), learner.parts.architecture.build
 
     @jax.grad
     def pooled_gradient(params, inputs, targets, heads):
         """One batch of samples from both tasks, each with its own head."""
-        own = jax.tree.map(lambda x: x[heads], params.tasks)
-        outputs = jax.vmap(
-            lambda row, x: apply_mlp(learner.layers(params._replace(tasks=row), SPEC), x)
-        )(own, inputs)
-        spread = [get_head(head).penalty(params.of(task).tasks["bounds"]) for task in (0, 1)]
-        return loss_of(own["bounds"], outputs, targets).sum() + sum(spread)
+        outputs = jax.vmap(lambda task, x: build(SPEC, params.of(task), None)(x))(heads, inputs)
+        bounds = jax.tree.map(lambda x: x[heads], params.bounds)
+        spread = [HEADS[head].penalty(params.of(task).bounds) for task in (0, 1)]
+        return loss_of(bounds, outputs, targets).sum() + sum(spread)
 
     adam = optax.adam(learner.learning_rate)
 
@@ -78,7 +79,7 @@ def test_two_tasks_equal_joint_training_on_the_pooled_batches():
             jnp.concatenate([sets[task][k][rows[task]] for task in (0, 1)]) for k in (0, 1)
         )
         gradient = pooled_gradient(params, inputs, targets, jnp.repeat(jnp.arange(2), batch_size))
-        gradient = clip_by_norm(gradient, learner.max_gradient_norm)
+        gradient = clip_by_norm(gradient, learner.training.max_gradient_norm)
         updates, optimizer = adam.update(gradient, optimizer)
         return optax.apply_updates(params, updates), optimizer
 
@@ -86,7 +87,7 @@ def test_two_tasks_equal_joint_training_on_the_pooled_batches():
     for i in range(num_updates):
         params, optimizer = step(params, optimizer, i)
 
-    moved = jnp.abs(state.params.tasks["head"][0] - after.params.tasks["head"][0]).max()
+    moved = jnp.abs(state.params.tasks[0] - after.params.tasks[0]).max()
     assert moved > 1e-3  # the old task's head is trained, too
     for one, other in zip(jax.tree.leaves(after.params), jax.tree.leaves(params), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
@@ -106,12 +107,11 @@ def test_only_old_tasks_enter_the_sum():
 def test_hypernetwork_oracle_takes_the_step_of_the_summed_losses():
     learner = HyperCRLMT(
         network=Network(hidden=(6,)),
-        hypernet=Hypernet(hidden=(5,), embedding_dim=4),
+        hypernet=FullHypernet(hidden=(5,), embedding_dim=4),
+        training=Training(batch_size=16),
         learning_rate=1e-2,
-        batch_size=16,
     )
     state, data, after, info = two_tasks(learner, 1)
-    layout = learner.network.layout(SPEC)
     row_key, memory_key = jax.random.split(jax.random.fold_in(key(5), 0))
     old_rows = draw_rows(jax.random.fold_in(memory_key, 0), jnp.array(COUNT), 16)
     rows = (old_rows, sample_rows(row_key, jnp.array(COUNT), 16))
@@ -124,9 +124,8 @@ def test_hypernetwork_oracle_takes_the_step_of_the_summed_losses():
     def losses(params):
         weights = learner.generate(params, SPEC)
         return [
-            dynamics_loss(
-                learner.network,
-                layout,
+            learner.network.loss(
+                SPEC,
                 weights[task],
                 params["head"],
                 sets[task][0][rows[task]],
@@ -138,7 +137,7 @@ def test_hypernetwork_oracle_takes_the_step_of_the_summed_losses():
     @jax.jit
     def step(params):
         gradient = jax.grad(lambda p: sum(losses(p)))(params)
-        clipped = clip_by_norm(gradient, learner.max_gradient_norm)
+        clipped = clip_by_norm(gradient, learner.training.max_gradient_norm)
         adam = optax.adam(learner.learning_rate)
         updates, _ = adam.update(clipped, adam.init(params))
         return optax.apply_updates(params, updates), gradient, losses(params)

@@ -11,19 +11,21 @@ import pytest
 import scipy.stats
 
 from hypercrl.dynamics import full_hypernet
-from hypercrl.dynamics.heads import GaussianHead, PointHead, get_head
-from hypercrl.dynamics.hypernet import Hypernet
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
+from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.heads import GaussianHead, PointHead
 from hypercrl.dynamics.mlp import Layout, apply_mlp
 from hypercrl.dynamics.model import Network
+from hypercrl.dynamics.outer_sum import OuterSum
 from hypercrl.errors import UserError
 from hypercrl.learning.adam import adam
-from hypercrl.learning.gradients import OuterSum, add_gradients, clip_by_norm, densify
+from hypercrl.learning.gradients import add_gradients, clip_by_norm, densify
 from hypercrl.registry import learners
 from problems import linear_data, make_spec
 
 LAYOUT = Layout((3, 5, 4, 2))
-FULL = Hypernet(hidden=(7, 6), embedding_dim=4)
-CHUNKED = Hypernet(hidden=(7, 6), embedding_dim=4, chunk_size=16, chunk_embedding_dim=3)
+FULL = FullHypernet(hidden=(7, 6), embedding_dim=4)
+CHUNKED = ChunkedHypernet(hidden=(7, 6), embedding_dim=4, chunk_size=16, chunk_embedding_dim=3)
 BOTH = pytest.mark.parametrize("config", [FULL, CHUNKED], ids=["full", "chunked"])
 
 
@@ -45,18 +47,16 @@ def test_weight_order_against_a_hand_built_network():
 
 @BOTH
 def test_hypernetwork_generates_one_row_of_weights_a_task(config):
-    generator = config.generator(LAYOUT)
-    params = generator.init(key=jax.random.key(0))
+    params = config.init(LAYOUT, key=jax.random.key(0))
     embeddings = jax.random.normal(jax.random.key(1), (3, 4))
-    weights = generator.generate(params, embeddings)
+    weights = config.generate(LAYOUT, params, embeddings)
     assert weights.shape == (3, LAYOUT.num_weights)
-    alone = generator.generate(params, embeddings[1:2])
+    alone = config.generate(LAYOUT, params, embeddings[1:2])
     np.testing.assert_allclose(weights[1], alone[0], rtol=1e-5, atol=1e-6)
 
 
 def test_full_hypernetwork_against_a_hand_built_one():
-    generator = FULL.generator(LAYOUT)
-    params = generator.init(key=jax.random.key(0))
+    params = FULL.init(LAYOUT, key=jax.random.key(0))
     x = np.linspace(-1, 1, 4).astype(np.float32)
     hidden = x
     for layer in params["hidden"]:
@@ -64,17 +64,18 @@ def test_full_hypernetwork_against_a_hand_built_one():
         hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
     matrix = np.concatenate(params["output"]["matrix"], axis=1)
     expected = hidden @ matrix + params["output"]["bias"]
-    np.testing.assert_allclose(generator.generate(params, x[None])[0], expected, rtol=1e-4)
+    np.testing.assert_allclose(
+        FULL.generate(LAYOUT, params, jnp.asarray(x[None]))[0], expected, rtol=1e-4
+    )
 
 
 def test_chunks_are_laid_end_to_end():
-    generator = CHUNKED.generator(LAYOUT)
-    params = generator.init(key=jax.random.key(0))
+    params = CHUNKED.init(LAYOUT, key=jax.random.key(0))
     embedding = jax.random.normal(jax.random.key(1), (1, 4))
-    weights = generator.generate(params, embedding)[0]
+    weights = CHUNKED.generate(LAYOUT, params, embedding)[0]
     # Moving one chunk's embedding moves that chunk's weights and no others.
     moved = {**params, "chunks": params["chunks"].at[1].add(1.0)}
-    changed = np.asarray(generator.generate(moved, embedding)[0] != weights)
+    changed = np.asarray(CHUNKED.generate(LAYOUT, moved, embedding)[0] != weights)
     assert changed[16:32].all()
     assert not changed[:16].any()
     assert not changed[32:].any()
@@ -84,10 +85,10 @@ def test_paper_sizes():
     """Full: 51 times the target; chunked: below it (pusher)."""
     pusher = Layout((12, 200, 200, 10))
     count = lambda config: sum(  # noqa: E731
-        x.size for x in jax.tree.leaves(config.generator(pusher).init(key=jax.random.key(0)))
+        x.size for x in jax.tree.leaves(config.init(pusher, key=jax.random.key(0)))
     )
-    assert round(count(Hypernet()) / pusher.num_weights) == 51
-    chunked = Hypernet(hidden=(20, 20), chunk_size=2000, chunk_embedding_dim=20)
+    assert round(count(FullHypernet()) / pusher.num_weights) == 51
+    chunked = ChunkedHypernet(hidden=(20, 20), chunk_size=2000, chunk_embedding_dim=20)
     assert count(chunked) == 43_500
     assert count(chunked) < pusher.num_weights
 
@@ -95,13 +96,11 @@ def test_paper_sizes():
 @BOTH
 def test_hyperfan_starts_with_the_wanted_variance(config):
     layout = Layout((50, 100, 100, 20))
-    config = dataclasses.replace(
-        config, hidden=(50, 50), chunk_size=config.chunk_size * 100, initialisation="hyperfan"
-    )
-    generator = config.generator(layout)
-    params = generator.init(key=jax.random.key(0))
+    sizes = {"chunk_size": 1600} if config is CHUNKED else {}
+    config = dataclasses.replace(config, hidden=(50, 50), initialisation="hyperfan", **sizes)
+    params = config.init(layout, key=jax.random.key(0))
     embeddings = jax.random.normal(jax.random.key(1), (64, 4))
-    variance = float(generator.generate(params, embeddings).var())
+    variance = float(config.generate(layout, params, embeddings).var())
     assert variance == pytest.approx(layout.he_variances().mean(), rel=0.25)
 
 
@@ -110,9 +109,10 @@ def test_gaussian_log_likelihood_against_scipy():
     params = {"max_log_variance": jnp.full(3, 1.0), "min_log_variance": jnp.full(3, -4.0)}
     raw, target = jnp.array(rng.normal(size=6)), rng.normal(size=3)
     std = np.exp(0.5 * np.asarray(head.log_variance(params, raw)))
-    expected = scipy.stats.norm(np.asarray(head.mean(raw)), std).logpdf(target).sum()
-    assert float(head.log_likelihood(params, raw, target)) == pytest.approx(expected, rel=1e-5)
-    assert float(head.loss(params, raw, target)) == pytest.approx(-expected / 3, rel=1e-5)
+    expected = -scipy.stats.norm(np.asarray(head.mean(raw)), std).logpdf(target).sum()
+    found = head.negative_log_likelihood(params, raw, target)
+    assert float(found) == pytest.approx(expected, rel=1e-5)
+    assert float(head.loss(params, raw, target)) == pytest.approx(expected / 3, rel=1e-5)
 
 
 def test_log_variance_stays_within_its_bounds():
@@ -135,23 +135,51 @@ def test_the_activation_is_the_same_in_training_and_in_the_model(method):
     state, _ = learner.update(state, data, None, num_updates=1000, key=key)
     scale = jnp.std(data.next_states - data.states, axis=0)
     errors = jax.vmap(learner.predict(state, 0))(data.states, data.actions) - data.next_states
-    assert float(jnp.mean((errors / scale) ** 2)) < 0.01
+    assert float(jnp.mean((errors / scale[None]) ** 2)) < 0.01
 
 
 def test_point_loss_is_the_mean_squared_error():
-    loss = PointHead().loss({}, jnp.array([1.0, 2.0]), jnp.array([0.0, 4.0]))
-    assert float(loss) == pytest.approx((1 + 4) / 2)
+    raw, target = jnp.array([1.0, 2.0]), jnp.array([0.0, 4.0])
+    assert float(PointHead().loss({}, raw, target)) == pytest.approx((1 + 4) / 2)
+
+
+def test_point_likelihood_is_that_of_a_gaussian_of_unit_variance():
+    raw, targets = jnp.array([1.0, 2.0, -1.0]), jnp.array([[0.0, 4.0, 1.0], [1.0, 1.0, 1.0]])
+    ours = [float(PointHead().negative_log_likelihood({}, raw, y)) for y in targets]
+    theirs = [-scipy.stats.norm(raw, 1.0).logpdf(y).sum() for y in targets]
+    assert ours[0] - ours[1] == pytest.approx(theirs[0] - theirs[1], rel=1e-5)
 
 
 def test_unknown_choices_say_what_is_known():
     with pytest.raises(UserError, match="point, gaussian"):
-        get_head("quantile")
+        Network(head="quantile")
     with pytest.raises(UserError, match="relu, elu, tanh, swish"):
-        Hypernet(activation="step")
+        FullHypernet(activation="step")
     with pytest.raises(UserError, match="relu, elu, tanh, swish"):
         Network(activation="step")
     with pytest.raises(UserError, match="hyperfan"):
-        Hypernet(initialisation="zeros")
+        ChunkedHypernet(initialisation="zeros")
+
+
+def test_gradients_are_scaled_down_to_the_norm_asked_for_and_no_further():
+    gradients = {"a": jnp.array([3.0, 0.0]), "b": jnp.array([[4.0]])}  # of norm 5
+    clipped = clip_by_norm(gradients, 2.0)
+    np.testing.assert_allclose(clipped["a"], [1.2, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(clipped["b"], [[1.6]], rtol=1e-6)
+    for norm in (5.0, 8.0):
+        jax.tree.map(np.testing.assert_allclose, clip_by_norm(gradients, norm), gradients)
+
+
+@BOTH
+def test_pull_back_is_the_derivative_of_generate(config):
+    params = config.init(LAYOUT, key=jax.random.key(0))
+    embeddings = jax.random.normal(jax.random.key(1), (3, 4))
+    slopes = jax.random.normal(jax.random.key(2), (3, LAYOUT.num_weights))
+    weights, pull = config.pull_back(LAYOUT, params, embeddings)
+    derived, derived_pull = jax.vjp(functools.partial(config.generate, LAYOUT), params, embeddings)
+    compare = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
+    compare(weights, derived)
+    jax.tree.map(compare, densify(pull(slopes)), derived_pull(slopes))
 
 
 @pytest.mark.parametrize("max_norm", [1.0, 1e6])
@@ -188,9 +216,8 @@ def test_a_matrix_in_several_blocks_is_the_same_as_whole(monkeypatch):
     slopes = jax.random.normal(jax.random.key(2), (3, LAYOUT.num_weights))
 
     def outcome():
-        generator = FULL.generator(LAYOUT)
-        params = generator.init(key=jax.random.key(0))
-        weights, pull = generator.pull_back(params, embeddings)
+        params = FULL.init(LAYOUT, key=jax.random.key(0))
+        weights, pull = FULL.pull_back(LAYOUT, params, embeddings)
         gradient, embedding_gradient = pull(slopes)
         matrix = densify(gradient)["output"]["matrix"]
         return len(matrix), weights, np.concatenate(matrix, axis=1), embedding_gradient

@@ -59,14 +59,17 @@ def line(num_tasks=2):
 METHOD = '''
 """Fine-tuning under another name."""
 from dataclasses import dataclass
-from hypercrl.learners.baseline import BaselineLearner
+from hypercrl.dynamics.multi_head import MultiHead
+from hypercrl.learners.baseline import BaselineLearner, Parts
 from hypercrl.registry import learners
 
 
 @learners.register("my_method")
 @dataclass(frozen=True)
 class MyMethod(BaselineLearner):
-    pass
+    @property
+    def parts(self):
+        return Parts(MultiHead(self.network))
 '''
 
 PLANNER = '''

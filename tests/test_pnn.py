@@ -11,9 +11,10 @@ from hypercrl.dynamics.progressive import Progressive
 from hypercrl.learners.pnn import PNN
 from hypercrl.learners.single import Single
 from problems import linear_data, make_spec
+from sequences import SIXTEEN
 
 SPEC = make_spec()
-SMALL = PNN(network=Network(hidden=(6, 5)), adapter=3, batch_size=16)
+SMALL = PNN(network=Network(hidden=(6, 5)), adapter=3, training=SIXTEEN)
 
 
 def random_columns(network: Progressive):
@@ -58,20 +59,17 @@ def test_columns_equal_the_equation_written_out():
 
 def test_first_column_learns_like_a_network_of_its_own():
     data = linear_data(SPEC, 0, count=80, capacity=80)
-    alone = Single(network=SMALL.network, batch_size=16)
+    alone = Single(network=SMALL.network, training=SIXTEEN)
     states = []
     for learner in (SMALL, alone):
         states.append(learner.start_task(learner.init(SPEC, 3, key=key(0)), 0, key=key(1)))
-    weights = states[0].params.tasks["column"].weights
-    tasks = states[1].params.tasks | {"weights": weights}
-    states[1] = states[1].replace(params=states[1].params._replace(tasks=tasks))
+    weights = states[0].params.tasks.weights
+    states[1] = states[1].replace(params=states[1].params._replace(tasks=weights))
     for i, learner in enumerate((SMALL, alone)):
         states[i], _ = learner.update(states[i], data, None, num_updates=30, key=key(2))
-    learnt = states[1].params.tasks["weights"][0]
+    learnt = states[1].params.tasks[0]
     assert jnp.abs(learnt - weights[0]).max() > 1e-2
-    np.testing.assert_allclose(
-        states[0].params.tasks["column"].weights[0], learnt, rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(states[0].params.tasks.weights[0], learnt, rtol=1e-4, atol=1e-5)
 
 
 def test_a_new_column_reads_the_old_ones_and_leaves_them_alone():
@@ -80,7 +78,7 @@ def test_a_new_column_reads_the_old_ones_and_leaves_them_alone():
         data = linear_data(SPEC, task, count=80, capacity=80)
         before = state = SMALL.start_task(state, task, key=key(task))
         state, _ = SMALL.update(state, data, None, num_updates=30, key=key(task))
-    old, new = (s.params.tasks["column"] for s in (before, state))
+    old, new = (s.params.tasks for s in (before, state))
     for then, now in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True):
         np.testing.assert_array_equal(then[0], now[0])
         assert not np.array_equal(then[1], now[1])

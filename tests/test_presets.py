@@ -1,7 +1,6 @@
 """Presets are made of the objects they configure, and a mistake in one is told at once."""
 
 import pytest
-from hypercrl.learning.training import Training
 
 from hypercrl.cli import main
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
@@ -9,6 +8,7 @@ from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.errors import UserError
 from hypercrl.experiment.config import change, resolve
+from hypercrl.learning.training import Training
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
 from hypercrl.planning.mppi import MPPI

@@ -7,69 +7,64 @@ import pytest
 from jax.random import key
 
 from hypercrl.dynamics.model import prepare
-from hypercrl.learners.baseline import Params
 from hypercrl.learners.finetune import FineTune
 from hypercrl.learners.si import SI
+from hypercrl.learning.si import PathIntegral
 from problems import linear_data, make_spec
-from sequences import TINY, learn_briefly
+from sequences import SIXTEEN, TINY, learn_briefly
 
 SPEC = make_spec()
-SPRINGY = SI(network=TINY, strength=100.0, batch_size=16)
+SPRINGY = SI(network=TINY, training=SIXTEEN, strength=100.0)
 
 
-def descend(learner, curvature, minimum, start, rate, num_steps):
-    """Gradient descent on Σ a (θ − b)² / 2 under the learner's watch."""
-    trunk = jnp.asarray(start, jnp.float32)
-    params = Params({"trunk": trunk}, ())
-    extra = learner.start_extra(learner.init_extra(params, 2), params)
+def descend(curvature, minimum, start, rate, num_steps):
+    """Gradient descent on Σ a (θ − b)² / 2 under the protection's watch."""
+    guard = PathIntegral(strength=0.1, damping=1e-3)
+    place = jnp.asarray(start, jnp.float32)
+    state = guard.start(guard.init(place), place)
     for _ in range(num_steps):
-        gradient = curvature * (trunk - minimum)
-        after = trunk - rate * gradient
-        extra = learner.watch(
-            extra,
-            Params({"trunk": gradient}, ()),
-            Params({"trunk": trunk}, ()),
-            Params({"trunk": after}, ()),
-        )
-        trunk = after
-    return trunk, extra
+        gradient = curvature * (place - minimum)
+        after = place - rate * gradient
+        state = guard.watch(state, gradient, place, after)
+        place = after
+    return place, state
 
 
 def test_path_integral_on_a_quadratic():
     """The steps shrink by q = 1 − rate·a, so the sum is a geometric series."""
     curvature, minimum = np.array([1.0, 4.0, 0.5]), np.array([1.0, -2.0, 0.0])
     start, rate, num_steps = np.array([3.0, 1.0, 0.0]), 0.1, 25
-    _, extra = descend(SI(), curvature, minimum, start, rate, num_steps)
+    _, state = descend(curvature, minimum, start, rate, num_steps)
     q = 1 - rate * curvature
     series = (1 - q ** (2 * num_steps)) / (1 - q**2)
     expected = rate * curvature**2 * (start - minimum) ** 2 * series
-    np.testing.assert_allclose(extra["path"], expected, rtol=1e-5)
-    assert extra["path"][2] == 0.0  # it started at its minimum and never moved
+    np.testing.assert_allclose(state["path"], expected, rtol=1e-5)
+    assert state["path"][2] == 0.0  # it started at its minimum and never moved
 
 
 def test_path_integral_of_small_steps_is_the_loss_that_was_shed():
     curvature, minimum, start = np.array([1.0, 4.0]), np.array([1.0, -2.0]), np.array([3.0, 1.0])
-    end, extra = descend(SI(), curvature, minimum, start, rate=1e-3, num_steps=500)
+    end, state = descend(curvature, minimum, start, rate=1e-3, num_steps=500)
     shed = curvature / 2 * ((start - minimum) ** 2 - (np.asarray(end) - minimum) ** 2)
-    np.testing.assert_allclose(extra["path"], shed, rtol=5e-3)
+    np.testing.assert_allclose(state["path"], shed, rtol=5e-3)
 
 
 def test_importance_divides_by_the_damped_distance_and_adds_up_over_tasks():
     learner = SPRINGY
     state = learner.start_task(learner.init(SPEC, 3, key=key(0)), 0, key=key(0))
-    size = state.params.shared["trunk"].size
+    size = state.params.shared.size
     path = jnp.linspace(-1.0, 1.0, size)
-    trunk = state.params.shared["trunk"] + 2.0
+    trunk = state.params.shared + 2.0
     state = state.replace(
-        params=state.params._replace(shared={"trunk": trunk}),
-        extra=state.extra | {"path": path, "importance": jnp.ones(size)},
+        params=state.params._replace(shared=trunk),
+        protection=state.protection | {"path": path, "importance": jnp.ones(size)},
     )
     ended = learner.end_task(state, linear_data(SPEC, 0), key=key(0))
     expected = 1.0 + np.maximum(path, 0) / (2.0**2 + 1e-3)
-    np.testing.assert_allclose(ended.extra["importance"], expected, rtol=1e-5)
+    np.testing.assert_allclose(ended.protection["importance"], expected, rtol=1e-5)
     begun = learner.start_task(ended, 1, key=key(0))
-    np.testing.assert_array_equal(begun.extra["path"], 0.0)
-    np.testing.assert_array_equal(begun.extra["anchor"], trunk)
+    np.testing.assert_array_equal(begun.protection["path"], 0.0)
+    np.testing.assert_array_equal(begun.protection["anchor"], trunk)
 
 
 def test_path_follows_the_gradient_of_the_dynamics_loss_alone():
@@ -78,34 +73,34 @@ def test_path_follows_the_gradient_of_the_dynamics_loss_alone():
     data = linear_data(SPEC, 0, count=1, capacity=80)
     state = learner.start_task(learner.init(SPEC, 3, key=key(0)), 0, key=key(0))
     # A lone transition is normalised to zero; biases bring the network to life.
-    trunk = jnp.abs(jax.random.normal(key(3), state.extra["anchor"].shape))
+    trunk = jnp.abs(jax.random.normal(key(3), state.protection["anchor"].shape))
     springs = {"anchor": trunk - 0.3, "importance": jnp.ones_like(trunk)}
     state = state.replace(
-        params=state.params._replace(shared={"trunk": trunk}), extra=state.extra | springs
+        params=state.params._replace(shared=trunk), protection=state.protection | springs
     )
     after, _ = learner.update(state, data, None, num_updates=1, key=key(1))
     inputs, targets = prepare(SPEC, after.normalizers.select(0), *data[:3])
     batch = (jnp.tile(inputs[:1], (16, 1)), jnp.tile(targets[:1], (16, 1)))
-    gradient = jax.grad(learner.loss)(state.params.of(0), None, *batch, SPEC).shared["trunk"]
-    step = after.params.shared["trunk"] - state.params.shared["trunk"]
+    loss = learner.parts.architecture.loss
+    gradient = jax.grad(loss, argnums=1)(SPEC, state.params.of(0), None, *batch).shared
+    step = after.params.shared - state.params.shared
     assert jnp.abs(gradient * step).max() > 0
-    np.testing.assert_allclose(after.extra["path"], -gradient * step, rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(after.protection["path"], -gradient * step, rtol=1e-3, atol=1e-7)
 
 
 def test_penalty_is_quadratic_around_the_start_of_the_task():
     learner = SPRINGY
     state = learner.start_task(learn_briefly(learner)[0], 1, key=key(0))
-    own = state.params.of(1)
-    assert learner.penalty(own, state.extra) == 0.0
-    moved = own._replace(shared={"trunk": own.shared["trunk"] + 0.2})
-    expected = 100.0 * 0.2**2 * float(state.extra["importance"].sum())
+    penalty, shared = learner.parts.protection.penalty, state.params.shared
+    assert penalty(state.protection, shared) == 0.0
+    expected = 100.0 * 0.2**2 * float(state.protection["importance"].sum())
     assert expected > 0
-    assert float(learner.penalty(moved, state.extra)) == pytest.approx(expected, rel=1e-3)
+    assert float(penalty(state.protection, shared + 0.2)) == pytest.approx(expected, rel=1e-3)
 
 
 def test_zero_strength_is_fine_tuning_bit_for_bit():
-    si = learn_briefly(SI(network=TINY, strength=0.0, batch_size=16))[-1]
-    plain = learn_briefly(FineTune(network=TINY, batch_size=16))[-1]
-    assert si.extra["importance"].max() > 0
+    si = learn_briefly(SI(network=TINY, training=SIXTEEN, strength=0.0))[-1]
+    plain = learn_briefly(FineTune(network=TINY, training=SIXTEEN))[-1]
+    assert si.protection["importance"].max() > 0
     for one, other in zip(jax.tree.leaves(si.params), jax.tree.leaves(plain.params), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -15,11 +15,11 @@ import jax
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from hypercrl.learning.training import Training
 
 from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.environments import environment_id, make_environment, register_environments
 from hypercrl.errors import UserError
+from hypercrl.learning.training import Training
 from hypercrl.planning.cem import CEM
 from hypercrl.registry import learners, planners, suites
 

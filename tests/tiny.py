@@ -14,7 +14,6 @@ from typing import Any
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
-from hypercrl.learning.training import Training
 
 from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.model import Network
@@ -22,6 +21,7 @@ from hypercrl.encoding import Encoding
 from hypercrl.experiment import checkpoint
 from hypercrl.experiment.config import RunConfig, resolve
 from hypercrl.experiment.run_folder import CHECKPOINT
+from hypercrl.learning.training import Training
 from hypercrl.planning.icem import ICEM
 from hypercrl.presets import Preset, Schedule
 from hypercrl.registry import suites

@@ -12,7 +12,7 @@ Shape letters used throughout: `S` state, `A` action, `N` samples, `H` horizon, 
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import gymnasium
 from jaxtyping import Array, Float, Int, PRNGKeyArray
@@ -101,7 +101,7 @@ class Learner(abc.ABC):
     for all tasks from the start, so that no later task recompiles anything.
     """
 
-    memory_fraction: ClassVar[float] = 0.0
+    memory_share: float = 0.0
     """The share of each finished task's transitions that the runner keeps for this method."""
 
     @abc.abstractmethod

@@ -15,11 +15,11 @@ import time
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
-from hypercrl.learning.training import Training
 
 from hypercrl import register_suite, suite_from_envs, suites
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.model import Network
+from hypercrl.learning.training import Training
 from hypercrl.planning.icem import ICEM
 from hypercrl.presets import Preset, Schedule
 

@@ -1,19 +1,25 @@
 """The current task's transitions, on the host, at a fixed capacity.
 
 Fixed-size arrays mean that a training session compiled once serves every later one. Every
-fourth transition is held out (25 %) to report the validation error; which one is a matter of
-its row alone, so nothing about the split has to be stored.
+fourth stretch of transitions is held out (25 %) to report the validation error; which one is a
+matter of its rows alone, so nothing about the split has to be stored.
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from hypercrl.errors import UserError
 from hypercrl.types import Spec, Transitions
 
-HOLD_OUT = 4  # one transition in four is for validation
+HOLD_OUT = 4  # one stretch in four is for validation
+# Consecutive rows that are held out together. Neighbours in time are almost copies of each other,
+# so a single row between two that were trained on would say little about what was learnt.
+STRETCH = 20  # control steps
+PERIOD = HOLD_OUT * STRETCH
 
 
 class Buffer:
@@ -65,19 +71,29 @@ class Buffer:
         self._next_states[: self.count] = state["next_states"]
 
 
+def is_training(rows: Int[Array, "*rows"]) -> Bool[Array, "*rows"]:
+    """Whether rows are trained on: the last stretch of every four is held out."""
+    return ~_is_held_out(rows)
+
+
 def num_training(count: Int[Array, ""]) -> Int[Array, ""]:
     """How many of `count` rows are for training."""
-    return count - count // HOLD_OUT
+    whole, rest = count // PERIOD, count % PERIOD
+    return whole * (PERIOD - STRETCH) + jnp.minimum(rest, PERIOD - STRETCH)
 
 
-def training_row(i: Int[Array, "*n"]) -> Int[Array, "*n"]:
-    """The row of the i-th training transition: rows 3, 7, 11, ... are held out."""
-    return i + i // (HOLD_OUT - 1)
+def training_row(i: Int[Array, "*rows"]) -> Int[Array, "*rows"]:
+    """The row of the i-th training transition."""
+    return i + STRETCH * (i // (PERIOD - STRETCH))
 
 
-def held_out(num_rows: int) -> np.ndarray:
+def held_out(num_rows: int) -> Int[np.ndarray, "held_out"]:
     """The rows among the first `num_rows` that are held out."""
-    return np.arange(HOLD_OUT - 1, num_rows, HOLD_OUT)
+    return np.flatnonzero(_is_held_out(np.arange(num_rows)))
+
+
+def _is_held_out(rows: Any) -> Any:
+    return (rows // STRETCH) % HOLD_OUT == HOLD_OUT - 1
 
 
 def sample_rows(

@@ -1,12 +1,14 @@
 """What the runner keeps of finished tasks' transitions, for methods that declare they need it.
 
 A method states a share: 0 for the continual learners proper, 0.01 for the coreset, 1 for the
-oracles. The runner keeps that share and nothing else, and hands it to no other method.
+oracles. The runner keeps that share and nothing else, and hands it to no other method. Rows that
+are held out for validation are never kept: what is replayed is what was trained on.
 """
 
 import jax.numpy as jnp
 import numpy as np
 
+from hypercrl.data.buffer import held_out
 from hypercrl.errors import UserError
 from hypercrl.types import Memory, Spec
 
@@ -14,10 +16,10 @@ from hypercrl.types import Memory, Spec
 class TaskMemory:
     """A uniform sample of each finished task's transitions."""
 
-    def __init__(self, spec: Spec, num_tasks: int, capacity: int, fraction: float):
-        if not 0.0 <= fraction <= 1.0:
-            raise UserError(f"A method can keep a share between 0 and 1 and not {fraction}.")
-        self.fraction = fraction
+    def __init__(self, spec: Spec, num_tasks: int, capacity: int, share: float):
+        if not 0.0 <= share <= 1.0:
+            raise UserError(f"A method can keep a share between 0 and 1 and not {share}.")
+        self.share = share
         rows = self._num_kept(capacity)
         self._states = np.zeros((num_tasks, rows, spec.state_dim), np.float32)
         self._actions = np.zeros((num_tasks, rows, spec.action_dim), np.float32)
@@ -25,9 +27,10 @@ class TaskMemory:
         self._counts = np.zeros(num_tasks, np.int32)
 
     def keep(self, task: int, data: dict[str, np.ndarray], rng: np.random.Generator) -> None:
-        """Add a finished task's share, drawn without replacement."""
+        """Add a finished task's share, drawn from its training rows without replacement."""
         total = len(data["states"])
-        chosen = np.sort(rng.choice(total, self._num_kept(total), replace=False))
+        trained = np.setdiff1d(np.arange(total), held_out(total))
+        chosen = np.sort(rng.choice(trained, self._num_kept(total), replace=False))
         self._counts[task] = len(chosen)
         self._states[task, : len(chosen)] = data["states"][chosen]
         self._actions[task, : len(chosen)] = data["actions"][chosen]
@@ -35,7 +38,7 @@ class TaskMemory:
 
     def view(self) -> Memory | None:
         """The arrays for a learner; None where the method may keep nothing."""
-        if self.fraction == 0:
+        if self.share == 0:
             return None
         return Memory(
             jnp.array(self._states),
@@ -66,5 +69,7 @@ class TaskMemory:
         self._counts[:] = state["counts"]
 
     def _num_kept(self, total: int) -> int:
+        """The share of `total` rows, as far as there are training rows."""
         # A share of a short task may round to nothing, but then there is nothing to sample from.
-        return max(round(self.fraction * total), min(total, 1)) if self.fraction else 0
+        asked = max(round(self.share * total), 1) if self.share else 0
+        return min(asked, total - len(held_out(total)))

@@ -9,8 +9,9 @@ jitter alone.
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from hypercrl.data.buffer import is_training
 from hypercrl.types import Spec, Transitions
 
 SMALLEST_SPREAD = 1e-6  # a feature that varies less than this is constant; leave it as it is
@@ -44,6 +45,18 @@ class Normalizer(eqx.Module):
         """Give `target` the statistics of `source`, as a guess before it has data."""
         return self.replace(target, self.select(source))
 
+    def inputs(self, raw: Float[Array, "*C inputs"]) -> Float[Array, "*C inputs"]:
+        """Inputs as one task's network sees them."""
+        mean, std = (jnp.broadcast_to(x, raw.shape) for x in (self.input_mean, self.input_std))
+        return (raw - mean) / std
+
+    def targets(self, raw: Float[Array, "*C outputs"]) -> Float[Array, "*C outputs"]:
+        """What one task's network has to predict; `scale_back` is the inverse."""
+        return raw / jnp.broadcast_to(self.output_scale, raw.shape)
+
+    def scale_back(self, outputs: Float[Array, "outputs"]) -> Float[Array, "outputs"]:
+        return outputs * self.output_scale
+
     @property
     def bytes_per_task(self) -> int:
         return sum(x[0].nbytes for x in jax.tree.leaves(self))
@@ -65,20 +78,22 @@ def raw_targets(
 
 
 def fit_normalizer(spec: Spec, data: Transitions, scale_targets: bool) -> Normalizer:
-    """Statistics over the data rows of a buffer."""
-    is_data = (jnp.arange(len(data.states)) < data.count)[:, None]
-    inputs = raw_inputs(spec, data.states, data.actions)
-    mean, std = _moments(inputs, is_data)
+    """Statistics over the training rows of a buffer."""
+    rows = jnp.arange(len(data.states))
+    used = (is_training(rows) & (rows < data.count))[:, None]
+    mean, std = _moments(raw_inputs(spec, data.states, data.actions), used)
     if scale_targets:
-        _, scale = _moments(raw_targets(spec, data.states, data.next_states), is_data)
+        _, scale = _moments(raw_targets(spec, data.states, data.next_states), used)
     else:
         scale = jnp.ones(spec.encoding.num_outputs)
     return Normalizer(mean, std, scale)
 
 
-def _moments(x, is_data):
-    count = jnp.maximum(is_data.sum(), 1)
-    mean = jnp.where(is_data, x, 0.0).sum(0) / count
-    variance = jnp.where(is_data, (x - mean) ** 2, 0.0).sum(0) / count
+def _moments(
+    x: Float[Array, "C n"], used: Bool[Array, "C 1"]
+) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+    count = jnp.maximum(used.sum(), 1)
+    mean = jnp.where(used, x, 0.0).sum(0) / count
+    variance = jnp.where(used, (x - mean[None]) ** 2, 0.0).sum(0) / count
     std = jnp.sqrt(variance)
     return mean, jnp.where(std < SMALLEST_SPREAD, 1.0, std)

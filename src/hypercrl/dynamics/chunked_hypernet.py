@@ -13,70 +13,79 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from hypercrl.checks import at_least
 from hypercrl.dynamics.hypernet import (
     NUM_PROBE_EMBEDDINGS,
-    Generator,
     Hypernet,
     apply_hidden,
     init_hidden,
 )
 from hypercrl.dynamics.mlp import Layout, xavier_uniform
+from hypercrl.registry import hypernets
 
 
+@hypernets.register("chunked")
 @dataclass(frozen=True)
-class ChunkedHypernet(Generator):
+class ChunkedHypernet(Hypernet):
     """Generates `chunk_size` weights at a time; the last chunk's surplus is cut off."""
 
-    config: Hypernet
-    layout: Layout
+    chunk_size: int = 2_000
+    """Weights generated at a time."""
+    chunk_embedding_dim: int = 20
+    """Length of a chunk's embedding."""
 
-    @property
-    def num_chunks(self) -> int:
-        return math.ceil(self.layout.num_weights / self.config.chunk_size)
+    def __post_init__(self):
+        super().__post_init__()
+        at_least(self, 1, "chunk_size", "chunk_embedding_dim")
 
-    def init(self, *, key):
+    def init(self, layout, *, key):
         chunk_key, hidden_key, output_key, probe_key = jax.random.split(key, 4)
-        config = self.config
-        chunks = jax.random.normal(chunk_key, (self.num_chunks, config.chunk_embedding_dim))
-        sizes = (config.embedding_dim + config.chunk_embedding_dim, *config.hidden)
+        shape = (self._num_chunks(layout), self.chunk_embedding_dim)
+        chunks = jax.random.normal(chunk_key, shape)
+        sizes = (self.embedding_dim + self.chunk_embedding_dim, *self.hidden)
         hidden = init_hidden(sizes, key=hidden_key)
-        if config.initialisation == "hyperfan":
-            matrix = self._hyperfan(chunks, hidden, output_key, probe_key)
+        if self.initialisation == "hyperfan":
+            matrix = self._hyperfan(layout, chunks, hidden, output_key, probe_key)
         else:
-            matrix = xavier_uniform(output_key, config.hidden[-1], config.chunk_size)
+            matrix = xavier_uniform(output_key, self.hidden[-1], self.chunk_size)
         return {
             "chunks": chunks,
             "hidden": hidden,
-            "output": {"matrix": matrix, "bias": jnp.zeros(config.chunk_size)},
+            "output": {"matrix": matrix, "bias": jnp.zeros(self.chunk_size)},
         }
 
-    def generate(self, params, embeddings):
-        hidden = self._hidden(params["hidden"], params["chunks"], embeddings)
+    def generate(self, layout, params, embeddings):
+        hidden = self._apply_hidden(params["hidden"], params["chunks"], embeddings)
         hidden = hidden.reshape(-1, hidden.shape[-1])
         # The bias goes through the product: added to it, it would cost a pass over all weights.
         hidden = jnp.concatenate([hidden, jnp.ones((len(hidden), 1))], axis=1)
         output = jnp.concatenate([params["output"]["matrix"], params["output"]["bias"][None]])
         chunks = (hidden @ output).reshape(len(embeddings), -1)
-        return _trim(chunks, self.layout.num_weights)
+        return _trim(chunks, layout.num_weights)
 
-    def _hidden(self, layers, chunks, embeddings):
+    def pull_back(self, layout, params, embeddings):
+        return jax.vjp(functools.partial(self.generate, layout), params, embeddings)
+
+    def _num_chunks(self, layout: Layout) -> int:
+        return math.ceil(layout.num_weights / self.chunk_size)
+
+    def _apply_hidden(self, layers, chunks, embeddings):
         """Hidden activations [T, num_chunks, hidden] of every task and chunk."""
-        shape = (len(embeddings), self.num_chunks)
+        shape = (len(embeddings), len(chunks))
         tasks = jnp.broadcast_to(embeddings[:, None], (*shape, embeddings.shape[-1]))
         parts = jnp.broadcast_to(chunks[None], (*shape, chunks.shape[-1]))
         inputs = jnp.concatenate([tasks, parts], axis=-1)
-        return apply_hidden(self.config.activation, layers, inputs)
+        return apply_hidden(self.activation, layers, inputs)
 
-    def _hyperfan(self, chunks, hidden, key, probe_key):
+    def _hyperfan(self, layout: Layout, chunks, hidden, key, probe_key):
         """As for the full one, with the wanted variance averaged over the chunks of a column."""
-        config = self.config
-        surplus = self.num_chunks * config.chunk_size - self.layout.num_weights
-        wanted = np.pad(self.layout.he_variances(), (0, surplus))
-        wanted = wanted.reshape(self.num_chunks, config.chunk_size).mean(0)
-        embeddings = jax.random.normal(probe_key, (NUM_PROBE_EMBEDDINGS, config.embedding_dim))
-        energy = (self._hidden(hidden, chunks, embeddings) ** 2).sum(-1).mean()
+        surplus = len(chunks) * self.chunk_size - layout.num_weights
+        wanted = np.pad(layout.he_variances(), (0, surplus))
+        wanted = wanted.reshape(len(chunks), self.chunk_size).mean(0)
+        embeddings = jax.random.normal(probe_key, (NUM_PROBE_EMBEDDINGS, self.embedding_dim))
+        energy = (self._apply_hidden(hidden, chunks, embeddings) ** 2).sum(-1).mean()
         std = jnp.asarray(np.sqrt(wanted), jnp.float32) / jnp.sqrt(energy)
-        return jax.random.normal(key, (config.hidden[-1], config.chunk_size)) * std
+        return jax.random.normal(key, (self.hidden[-1], self.chunk_size)) * std[None]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))

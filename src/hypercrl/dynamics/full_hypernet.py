@@ -2,7 +2,6 @@
 
 import functools
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +10,13 @@ from jaxtyping import Array, Float
 
 from hypercrl.dynamics.hypernet import (
     NUM_PROBE_EMBEDDINGS,
-    Generator,
     Hypernet,
     apply_hidden,
     init_hidden,
 )
 from hypercrl.dynamics.mlp import Layout, xavier_uniform
-from hypercrl.learning.gradients import OuterSum, split_columns
+from hypercrl.dynamics.outer_sum import OuterSum, split_columns
+from hypercrl.registry import hypernets
 
 # The output matrix is kept in blocks of so many columns. An update takes them one after the other,
 # so that the processor's cache holds a block from its gradient to the weights it generates next.
@@ -26,71 +25,69 @@ BLOCK = 11_264
 VECTOR = 8  # 32-bit numbers that the processor takes at once
 
 
+@hypernets.register("full")
 @dataclass(frozen=True)
-class FullHypernet(Generator):
+class FullHypernet(Hypernet):
     """About `hidden[-1] + 1` times the target's size."""
 
-    config: Hypernet
-    layout: Layout
-    generates_early: ClassVar[bool] = True
-
-    def init(self, *, key):
+    def init(self, layout, *, key):
         hidden_key, output_key, probe_key = jax.random.split(key, 3)
-        hidden = init_hidden((self.config.embedding_dim, *self.config.hidden), key=hidden_key)
-        if self.config.initialisation == "hyperfan":
-            matrix = self._hyperfan(hidden, output_key, probe_key)
+        hidden = init_hidden((self.embedding_dim, *self.hidden), key=hidden_key)
+        if self.initialisation == "hyperfan":
+            matrix = self._hyperfan(layout, hidden, output_key, probe_key)
         else:
-            matrix = self._xavier(output_key)
+            matrix = self._xavier(layout, output_key)
+        blocks = split_columns(matrix, _widths(layout))
         return {
             "hidden": hidden,
-            "output": {
-                "matrix": split_columns(matrix, self.widths),
-                "bias": jnp.zeros(self.layout.num_weights),
-            },
+            "output": {"matrix": blocks, "bias": jnp.zeros(layout.num_weights)},
         }
 
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Columns of each block of the output matrix."""
-        full, rest = divmod(self.layout.num_weights, BLOCK)
-        return (BLOCK,) * full + ((rest,) if rest else ())
+    def generate(self, layout, params, embeddings):
+        hidden = apply_hidden(self.activation, params["hidden"], embeddings)
+        return _add_row(_times_blocks(params["output"]["matrix"], hidden), params["output"]["bias"])
 
-    def generate(self, params, embeddings):
-        hidden = apply_hidden(self.config.activation, params["hidden"], embeddings)
-        return _times_blocks(params["output"]["matrix"], hidden) + params["output"]["bias"]
-
-    def pull_back(self, params, embeddings):
+    def pull_back(self, layout, params, embeddings):
         """As derived, but with the large gradient factored."""
-        activate = functools.partial(apply_hidden, self.config.activation)
+        activate = functools.partial(apply_hidden, self.activation)
         hidden, to_layers = jax.vjp(activate, params["hidden"], embeddings)
         times = functools.partial(_times_blocks, params["output"]["matrix"])
         product, to_hidden = jax.vjp(times, hidden)
 
         def pull(gradient):
             layers, embedding_gradient = to_layers(*to_hidden(gradient))
-            matrix = OuterSum(hidden, gradient, self.widths)
+            matrix = OuterSum(hidden, gradient, _widths(layout))
             bias = functools.reduce(jnp.add, gradient)  # row by row: XLA is slower at sum(0)
             output = {"matrix": matrix, "bias": bias}
             return {"hidden": layers, "output": output}, embedding_gradient
 
-        return product + params["output"]["bias"], pull
+        return _add_row(product, params["output"]["bias"]), pull
 
-    def _xavier(self, key):
+    def _xavier(self, layout: Layout, key):
         """Drawn per target tensor: flat, the long vector would make every weight tiny."""
-        sizes = self.layout.tensor_sizes()
+        sizes = layout.tensor_sizes()
         keys = jax.random.split(key, len(sizes))
-        fan_in = self.config.hidden[-1]
+        fan_in = self.hidden[-1]
         columns = [xavier_uniform(k, fan_in, n) for k, n in zip(keys, sizes, strict=True)]
         return jnp.concatenate(columns, axis=1)
 
-    def _hyperfan(self, hidden, key, probe_key):
+    def _hyperfan(self, layout: Layout, hidden, key, probe_key):
         """Var(Θ) = Var(θ) / (n E[h²]), so that generated weights start as He initialisation."""
-        embeddings = jax.random.normal(probe_key, (NUM_PROBE_EMBEDDINGS, self.config.embedding_dim))
-        activations = apply_hidden(self.config.activation, hidden, embeddings)
+        embeddings = jax.random.normal(probe_key, (NUM_PROBE_EMBEDDINGS, self.embedding_dim))
+        activations = apply_hidden(self.activation, hidden, embeddings)
         energy = (activations**2).sum(-1).mean()
-        std = jnp.asarray(np.sqrt(self.layout.he_variances()), jnp.float32) / jnp.sqrt(energy)
-        shape = (self.config.hidden[-1], self.layout.num_weights)
-        return jax.random.normal(key, shape) * std
+        std = jnp.asarray(np.sqrt(layout.he_variances()), jnp.float32) / jnp.sqrt(energy)
+        return jax.random.normal(key, (self.hidden[-1], layout.num_weights)) * std[None]
+
+
+def _widths(layout: Layout) -> tuple[int, ...]:
+    """Columns of each block of the output matrix."""
+    full, rest = divmod(layout.num_weights, BLOCK)
+    return (BLOCK,) * full + ((rest,) if rest else ())
+
+
+def _add_row(rows, bias):
+    return rows + jnp.broadcast_to(bias, rows.shape)
 
 
 def _times_blocks(blocks, rows):

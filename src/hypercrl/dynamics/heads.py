@@ -11,9 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from hypercrl.errors import UserError
-
-HeadParams = dict[str, Float[Array, "outputs"]]
+HeadParams = dict[str, Float[Array, "_outputs"]]
 
 
 class Head(abc.ABC):
@@ -27,7 +25,7 @@ class Head(abc.ABC):
     def init(self, num_outputs: int) -> HeadParams: ...
 
     @abc.abstractmethod
-    def mean(self, raw: Float[Array, "raw"]) -> Float[Array, "outputs"]: ...
+    def mean(self, raw: Float[Array, "*N raw"]) -> Float[Array, "*N outputs"]: ...
 
     @abc.abstractmethod
     def loss(
@@ -36,7 +34,26 @@ class Head(abc.ABC):
         """One sample's loss, divided by the number of outputs."""
 
     @abc.abstractmethod
-    def penalty(self, params: HeadParams) -> Float[Array, ""]: ...
+    def negative_log_likelihood(
+        self, params: HeadParams, raw: Float[Array, "raw"], target: Float[Array, "outputs"]
+    ) -> Float[Array, ""]:
+        """One sample's, summed over the outputs, up to a constant."""
+
+    @abc.abstractmethod
+    def penalty(self, params: HeadParams) -> Float[Array, ""]:
+        """What the head's own numbers cost, once a batch."""
+
+    def losses(
+        self, params: HeadParams, raw: Float[Array, "B raw"], targets: Float[Array, "B outputs"]
+    ) -> Float[Array, "B"]:
+        """The loss of every sample of a batch."""
+        return jax.vmap(self.loss, in_axes=(None, 0, 0))(params, raw, targets)
+
+    def batch_loss(
+        self, params: HeadParams, raw: Float[Array, "B raw"], targets: Float[Array, "B outputs"]
+    ) -> Float[Array, ""]:
+        """L_dyn: summed over the batch, divided by the number of outputs (the authors' scale)."""
+        return self.losses(params, raw, targets).sum() + self.penalty(params)
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,10 @@ class PointHead(Head):
     def loss(self, params, raw, target):
         return jnp.mean((raw - target) ** 2)
 
+    def negative_log_likelihood(self, params, raw, target):
+        """Of a Gaussian with unit variance in the units of the (scaled) targets."""
+        return jnp.sum((raw - target) ** 2) / 2
+
     def penalty(self, params):
         return jnp.zeros(())
 
@@ -72,8 +93,8 @@ class GaussianHead(Head):
 
     def init(self, num_outputs):
         return {
-            "max_log_variance": jnp.full(num_outputs, self.initial_max),
-            "min_log_variance": jnp.full(num_outputs, self.initial_min),
+            "max_log_variance": jnp.full(num_outputs, self.initial_max, dtype=float),
+            "min_log_variance": jnp.full(num_outputs, self.initial_min, dtype=float),
         }
 
     def mean(self, raw):
@@ -86,15 +107,15 @@ class GaussianHead(Head):
         capped = high - jax.nn.softplus(high - free)
         return low + jax.nn.softplus(capped - low)
 
-    def log_likelihood(self, params, raw, target):
-        """log N(target; mean, variance), summed over the outputs."""
+    def negative_log_likelihood(self, params, raw, target):
+        """−log N(target; mean, variance), the constant included."""
         log_variance = self.log_variance(params, raw)
         error = self.mean(raw) - target
         terms = error**2 * jnp.exp(-log_variance) + log_variance + jnp.log(2 * jnp.pi)
-        return -0.5 * terms.sum(-1)
+        return 0.5 * terms.sum()
 
     def loss(self, params, raw, target):
-        return -self.log_likelihood(params, raw, target) / target.shape[-1]
+        return self.negative_log_likelihood(params, raw, target) / len(target)
 
     def penalty(self, params):
         spread = params["max_log_variance"] - params["min_log_variance"]
@@ -102,9 +123,3 @@ class GaussianHead(Head):
 
 
 HEADS: dict[str, Head] = {"point": PointHead(), "gaussian": GaussianHead()}
-
-
-def get_head(name: str) -> Head:
-    if name not in HEADS:
-        raise UserError(f"There is no head called '{name}'; choose one of: {', '.join(HEADS)}.")
-    return HEADS[name]

@@ -1,31 +1,33 @@
 """Hypernetworks H_Θ(e) = θ: from a task embedding to the target network's weights.
 
-`Hypernet` is the configuration; `full_hypernet` and `chunked_hypernet` are the two ways to
-generate a long vector. Both are pure functions of explicit parameters and generate the weights
-of many tasks in one call, so that the regulariser reads Θ from memory only once.
+A variant is one file, `full_hypernet` or `chunked_hypernet`: a frozen object of settings whose
+methods are pure functions of the target's layout and of explicit parameters Θ. The weights of
+many tasks are generated in one call, so that the regulariser reads Θ from memory only once.
 """
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from hypercrl.dynamics.mlp import ACTIVATIONS, Layout, xavier_uniform
-from hypercrl.errors import UserError
-from hypercrl.types import Settings
+from hypercrl.checks import at_least, one_of
+from hypercrl.dynamics.mlp import ACTIVATIONS, Layout, affine, xavier_uniform
 
 INITIALISATIONS = ("xavier", "hyperfan")
 
 # Hidden activations for hyperfan are measured on this many standard-normal embeddings.
 NUM_PROBE_EMBEDDINGS = 256
 
+PullBack = Callable[[Float[Array, "T W"]], tuple[Any, Float[Array, "T E"]]]
+
 
 @dataclass(frozen=True)
-class Hypernet:
-    """The hypernetwork's configuration."""
+class Hypernet(abc.ABC):
+    """What all hypernetworks have: an MLP that starts from a task's embedding."""
 
     hidden: tuple[int, ...] = (50, 50)
     """Hidden layers' sizes."""
@@ -33,65 +35,29 @@ class Hypernet:
     """`elu`, `relu`, `tanh` or `swish`."""
     embedding_dim: int = 10
     """Length of a task embedding."""
-    chunk_size: int = 0
-    """Weights generated at a time; 0 generates all of them at once (the paper's)."""
-    chunk_embedding_dim: int = 20
-    """Length of a chunk's embedding; unused where chunk_size is 0."""
     initialisation: str = "xavier"
     """`xavier` (the paper's) or `hyperfan` (Chang et al. 2020)."""
 
     def __post_init__(self):
-        if self.activation not in ACTIVATIONS:
-            raise UserError(
-                f"The hypernetwork's activation '{self.activation}' is unknown; choose one of: "
-                f"{', '.join(ACTIVATIONS)}."
-            )
-        if self.initialisation not in INITIALISATIONS:
-            raise UserError(
-                f"The initialisation '{self.initialisation}' is unknown; choose one of: "
-                f"{', '.join(INITIALISATIONS)}."
-            )
-        sizes = (*self.hidden, self.embedding_dim, self.chunk_embedding_dim)
-        if min(sizes) < 1 or self.chunk_size < 0:
-            raise UserError(
-                "The hypernetwork's layers and embeddings need at least 1 number, and its "
-                f"chunk_size cannot be negative; it was given {sizes} and {self.chunk_size}."
-            )
-
-    @classmethod
-    def configure(cls, settings: Settings) -> "Hypernet":
-        return cls(
-            hidden=settings.hypernet_hidden,
-            activation=settings.hypernet_activation,
-            chunk_size=settings.chunk_size,
-            chunk_embedding_dim=settings.chunk_embedding_dim,
-        )
-
-    def generator(self, layout: Layout) -> "Generator":
-        """The hypernetwork for a target of this layout."""
-        from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
-        from hypercrl.dynamics.full_hypernet import FullHypernet
-
-        return ChunkedHypernet(self, layout) if self.chunk_size else FullHypernet(self, layout)
-
-
-class Generator(abc.ABC):
-    """A hypernetwork for one target layout; stateless."""
-
-    generates_early: ClassVar[bool] = False
-    """Generate the next update's weights at the end of this one, while Θ is in the cache."""
+        at_least(self, 1, "hidden", "embedding_dim")
+        one_of(self, ACTIVATIONS, "activation")
+        one_of(self, INITIALISATIONS, "initialisation")
 
     @abc.abstractmethod
-    def init(self, *, key: PRNGKeyArray) -> Any:
+    def init(self, layout: Layout, *, key: PRNGKeyArray) -> Any:
         """Parameters Θ."""
 
     @abc.abstractmethod
-    def generate(self, params: Any, embeddings: Float[Array, "T E"]) -> Float[Array, "T W"]:
+    def generate(
+        self, layout: Layout, params: Any, embeddings: Float[Array, "T E"]
+    ) -> Float[Array, "T W"]:
         """The weights of every task, one row each."""
 
-    def pull_back(self, params: Any, embeddings: Float[Array, "T E"]) -> tuple[Any, Any]:
+    @abc.abstractmethod
+    def pull_back(
+        self, layout: Layout, params: Any, embeddings: Float[Array, "T E"]
+    ) -> tuple[Float[Array, "T W"], PullBack]:
         """The weights, and what turns a gradient in them into those in Θ and the embeddings."""
-        return jax.vjp(self.generate, params, embeddings)
 
 
 def init_hidden(sizes: tuple[int, ...], *, key: PRNGKeyArray) -> list[dict[str, Array]]:
@@ -103,7 +69,9 @@ def init_hidden(sizes: tuple[int, ...], *, key: PRNGKeyArray) -> list[dict[str, 
     ]
 
 
-def apply_hidden(activation: str, layers, x: Float[Array, "*N n"]) -> Float[Array, "*N m"]:
+def apply_hidden(
+    activation: str, layers: list[dict[str, Array]], x: Float[Array, "*N inputs"]
+) -> Float[Array, "*N hidden"]:
     for layer in layers:
-        x = ACTIVATIONS[activation](x @ layer["matrix"] + layer["bias"])
+        x = ACTIVATIONS[activation](affine(x, layer["matrix"], layer["bias"]))
     return x

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 ACTIVATIONS = {"relu": jax.nn.relu, "elu": jax.nn.elu, "tanh": jnp.tanh, "swish": jax.nn.swish}
 
-Layers = tuple[tuple[Float[Array, "inputs outputs"], Float[Array, "outputs"]], ...]
+Layers = tuple[tuple[Float[Array, "_inputs _outputs"], Float[Array, "_outputs"]], ...]
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,18 @@ def apply_mlp(
 ) -> Float[Array, "*N outputs"]:
     """The activation between layers, none after the last."""
     for matrix, bias in layers[:-1]:
-        x = ACTIVATIONS[activation](x @ matrix + bias)
-    matrix, bias = layers[-1]
-    return x @ matrix + bias
+        x = ACTIVATIONS[activation](affine(x, matrix, bias))
+    return affine(x, *layers[-1])
+
+
+def affine(
+    x: Float[Array, "*N inputs"],
+    matrix: Float[Array, "inputs outputs"],
+    bias: Float[Array, "outputs"],
+) -> Float[Array, "*N outputs"]:
+    """One layer without its activation."""
+    product = x @ matrix
+    return product + jnp.broadcast_to(bias, product.shape)
 
 
 def xavier_uniform(key: PRNGKeyArray, fan_in: int, fan_out: int) -> Float[Array, "n m"]:

@@ -1,21 +1,56 @@
-"""A dynamics model: the target network between a normaliser and a state encoding.
+"""A dynamics model: any predictor between a normaliser and a state encoding.
 
-`Network` is the configuration that learners share; `DynamicsModel` is what a planner receives,
-a step function whose weights have already been generated.
+`Network` is the target network's configuration, which all methods share; `DynamicsModel` is what
+a planner receives, a step function whose weights have already been generated.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from hypercrl.checks import at_least, one_of
 from hypercrl.data.normalizer import Normalizer, raw_inputs, raw_targets
-from hypercrl.dynamics.heads import HeadParams, get_head
+from hypercrl.dynamics.heads import HEADS, Head, HeadParams
 from hypercrl.dynamics.mlp import ACTIVATIONS, Layers, Layout, apply_mlp
-from hypercrl.errors import UserError
-from hypercrl.types import Settings, Spec
+from hypercrl.types import Spec
+
+Predictor = Callable[[Float[Array, "inputs"]], Float[Array, "outputs"]]
+
+
+class DynamicsModel(eqx.Module):
+    """s' = f(s, a): the state moved by what a predictor makes of normalised inputs."""
+
+    predictor: Predictor  # an `equinox.Module`: the mean output, in scaled units
+    normalizer: Normalizer
+    spec: Spec = eqx.field(static=True)
+
+    def __call__(self, state: Float[Array, "S"], action: Float[Array, "A"]) -> Float[Array, "S"]:
+        encoding = self.spec.encoding
+        inputs = self.normalizer.inputs(jnp.concatenate([encoding.features(state), action]))
+        return encoding.advance(state, self.normalizer.scale_back(self.predictor(inputs)))
+
+
+class MLP(eqx.Module):
+    """The target network with its weights: normalised inputs to raw outputs."""
+
+    layers: Layers
+    activation: str = eqx.field(static=True)
+
+    def __call__(self, inputs: Float[Array, "*N inputs"]) -> Float[Array, "*N raw"]:
+        return apply_mlp(self.layers, inputs, self.activation)
+
+
+class MeanPredictor(eqx.Module):
+    """What a network's raw outputs say about the mean."""
+
+    network: Callable[[Float[Array, "inputs"]], Float[Array, "raw"]]
+    head: Head = eqx.field(static=True)
+
+    def __call__(self, inputs: Float[Array, "inputs"]) -> Float[Array, "outputs"]:
+        return self.head.mean(self.network(inputs))
 
 
 @dataclass(frozen=True)
@@ -32,45 +67,33 @@ class Network:
     """Divide the targets by their spread in the task's data."""
 
     def __post_init__(self):
-        if any(size < 1 for size in self.hidden):
-            raise UserError(f"A hidden layer needs at least 1 unit; they have {self.hidden}.")
-        if self.activation not in ACTIVATIONS:
-            raise UserError(
-                f"The network's activation '{self.activation}' is unknown; choose one of: "
-                f"{', '.join(ACTIVATIONS)}."
-            )
-
-    @classmethod
-    def configure(cls, settings: Settings) -> "Network":
-        return cls(settings.hidden, settings.activation, settings.head, settings.scale_targets)
+        at_least(self, 1, "hidden")
+        one_of(self, ACTIVATIONS, "activation")
+        one_of(self, HEADS, "head")
 
     def layout(self, spec: Spec) -> Layout:
         num_inputs = spec.encoding.num_features + spec.action_dim
-        num_raw = get_head(self.head).num_raw(spec.encoding.num_outputs)
+        num_raw = HEADS[self.head].num_raw(spec.encoding.num_outputs)
         return Layout((num_inputs, *self.hidden, num_raw))
 
-    def model(self, spec: Spec, weights, normalizer: Normalizer) -> "DynamicsModel":
-        return DynamicsModel(self.layout(spec).unflatten(weights), normalizer, spec, self)
+    def model(
+        self, spec: Spec, weights: Float[Array, "num_weights"], normalizer: Normalizer
+    ) -> DynamicsModel:
+        """The step function of a network with these weights."""
+        mlp = MLP(self.layout(spec).unflatten(weights), self.activation)
+        return DynamicsModel(MeanPredictor(mlp, HEADS[self.head]), normalizer, spec)
 
-    def apply(self, layers: Layers, inputs: Float[Array, "*N inputs"]) -> Float[Array, "*N raw"]:
-        """The raw outputs, which the head interprets."""
-        return apply_mlp(layers, inputs, self.activation)
-
-
-class DynamicsModel(eqx.Module):
-    """s' = f_θ(s, a): the state moved by the network's mean output."""
-
-    layers: Layers
-    normalizer: Normalizer
-    spec: Spec = eqx.field(static=True)
-    network: Network = eqx.field(static=True)
-
-    def __call__(self, state: Float[Array, "S"], action: Float[Array, "A"]) -> Float[Array, "S"]:
-        encoding = self.spec.encoding
-        inputs = jnp.concatenate([encoding.features(state), action])
-        inputs = (inputs - self.normalizer.input_mean) / self.normalizer.input_std
-        mean = get_head(self.network.head).mean(self.network.apply(self.layers, inputs))
-        return encoding.advance(state, mean * self.normalizer.output_scale)
+    def loss(
+        self,
+        spec: Spec,
+        weights: Float[Array, "num_weights"],
+        head_params: HeadParams,
+        inputs: Float[Array, "B inputs"],
+        targets: Float[Array, "B outputs"],
+    ) -> Float[Array, ""]:
+        """L_dyn of a network with these weights on one batch."""
+        raw = apply_mlp(self.layout(spec).unflatten(weights), inputs, self.activation)
+        return HEADS[self.head].batch_loss(head_params, raw, targets)
 
 
 def prepare(
@@ -81,21 +104,5 @@ def prepare(
     next_states: Float[Array, "*C S"],
 ) -> tuple[Float[Array, "*C inputs"], Float[Array, "*C outputs"]]:
     """Normalised network inputs and scaled targets, computed once a session."""
-    inputs = raw_inputs(spec, states, actions)
-    inputs = (inputs - normalizer.input_mean) / normalizer.input_std
-    return inputs, raw_targets(spec, states, next_states) / normalizer.output_scale
-
-
-def dynamics_loss(
-    network: Network,
-    layout: Layout,
-    weights: Float[Array, "num_weights"],
-    head_params: HeadParams,
-    inputs: Float[Array, "B inputs"],
-    targets: Float[Array, "B outputs"],
-) -> Float[Array, ""]:
-    """L_dyn: summed over the batch, divided by the number of outputs (the authors' scale)."""
-    head = get_head(network.head)
-    raw = network.apply(layout.unflatten(weights), inputs)
-    losses = jax.vmap(head.loss, in_axes=(None, 0, 0))(head_params, raw, targets)
-    return losses.sum() + head.penalty(head_params)
+    inputs = normalizer.inputs(raw_inputs(spec, states, actions))
+    return inputs, normalizer.targets(raw_targets(spec, states, next_states))

@@ -11,21 +11,23 @@ do not exist yet are zero, so all columns have the same shapes from the start.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from hypercrl.dynamics.mlp import ACTIVATIONS, Layout, xavier_uniform
+from hypercrl.dynamics.architecture import Architecture
+from hypercrl.dynamics.mlp import ACTIVATIONS, Layout, affine, xavier_uniform
 
-Activations = tuple[Float[Array, "N T*hidden"], ...]
+Activations = tuple[Float[Array, "*N _all_columns"], ...]
 
 
 class Column(NamedTuple):
     """The parameters of one column; with a leading axis, of all columns."""
 
     weights: Float[Array, "*T num_weights"]
-    down: tuple[Float[Array, "*T T*hidden adapter"], ...]  # V_i, one a layer after the first
-    up: tuple[Float[Array, "*T adapter outputs"], ...]  # U_i
+    down: tuple[Float[Array, "*T _all_columns adapter"], ...]  # V_i, one a layer after the first
+    up: tuple[Float[Array, "*T adapter _outputs"], ...]  # U_i
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ class Progressive:
         )
 
     def apply(
-        self, column: Column, earlier: Activations, x: Float[Array, "N inputs"]
-    ) -> tuple[Float[Array, "N raw"], tuple[Float[Array, "N hidden"], ...]]:
+        self, column: Column, earlier: Activations, x: Float[Array, "*N inputs"]
+    ) -> tuple[Float[Array, "*N raw"], tuple[Float[Array, "*N _hidden"], ...]]:
         """Outputs and hidden activations of one column."""
         activate, hidden = ACTIVATIONS[self.activation], []
         for i, (matrix, bias) in enumerate(self.layout.unflatten(column.weights)):
-            y = x @ matrix + bias
+            y = affine(x, matrix, bias)
             if i > 0:
                 y += activate(earlier[i - 1] @ column.down[i - 1]) @ column.up[i - 1]
             x = activate(y)
@@ -64,18 +66,60 @@ class Progressive:
         return y, tuple(hidden[:-1])
 
     def earlier(
-        self, columns: Column, task: Int[Array, ""], x: Float[Array, "N inputs"]
+        self, columns: Column, task: Int[Array, ""], x: Float[Array, "*N inputs"]
     ) -> Activations:
         """Hidden activations of all columns before `task`, side by side."""
-        widths = self.layout.sizes[1:-1]
-        empty = tuple(jnp.zeros((len(x), self.num_columns * n)) for n in widths)
+        widths, leading = self.layout.sizes[1:-1], x.shape[:-1]
+        empty = tuple(jnp.zeros((*leading, self.num_columns * n)) for n in widths)
 
         def add_column(k, activations):
             column = jax.tree.map(lambda a: a[k], columns)
             _, hidden = self.apply(column, activations, x)
             return tuple(
-                jax.lax.dynamic_update_slice(a, h, (0, k * n))
+                jax.lax.dynamic_update_slice_in_dim(a, h, k * n, axis=-1)
                 for a, h, n in zip(activations, hidden, widths, strict=True)
             )
 
         return jax.lax.fori_loop(0, task, add_column, empty)
+
+
+class Others(NamedTuple):
+    """All columns, of which those before `task` are read."""
+
+    columns: Column
+    task: Int[Array, ""]
+
+
+class ProgressiveNetwork(eqx.Module):
+    """One column and the frozen ones before it: normalised inputs to raw outputs."""
+
+    column: Column
+    others: Others
+    shapes: Progressive = eqx.field(static=True)
+
+    def __call__(self, inputs: Float[Array, "*N inputs"]) -> Float[Array, "*N raw"]:
+        earlier = self.shapes.earlier(*self.others, inputs)
+        raw, _ = self.shapes.apply(self.column, earlier, inputs)
+        return raw
+
+
+@dataclass(frozen=True)
+class Columns(Architecture):
+    """A column a task, which reads the earlier ones through adapters."""
+
+    adapter: int
+
+    def init_networks(self, spec, num_tasks, *, key):
+        shapes = self._shapes(spec, num_tasks)
+        return (), jax.vmap(lambda k: shapes.init(key=k))(jax.random.split(key, num_tasks))
+
+    def others(self, params, task):
+        return Others(params.tasks, task)
+
+    def build(self, spec, own, others):
+        shapes = self._shapes(spec, len(others.columns.weights))
+        return ProgressiveNetwork(own.tasks, others, shapes)
+
+    def _shapes(self, spec, num_columns: int) -> Progressive:
+        layout, activation = self.network.layout(spec), self.network.activation
+        return Progressive(layout, num_columns, self.adapter, activation)

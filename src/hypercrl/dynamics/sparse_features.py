@@ -11,12 +11,13 @@ learning in one place leaves the others alone. W follows from a triangular facto
     [ φ(x)    y  ]
 
 to which new rows are added by a QR decomposition: the recursive form of the batch solution.
-The factor's condition is the square root of that of the normal equations, which 32-bit numbers
-could not carry.
+The factor is square, with a row for each feature and each output. Its condition is the square
+root of that of the normal equations, which 32-bit numbers could not carry.
 """
 
 from dataclasses import dataclass
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -37,25 +38,35 @@ class SparseFeatures:
     def size(self) -> int:
         return self.num_grids * (self.num_bins + 1) ** 2
 
-    def init(self, num_inputs: int, *, key: PRNGKeyArray) -> Float[Array, "inputs 2*grids"]:
+    def init(self, num_inputs: int, *, key: PRNGKeyArray) -> Float[Array, "inputs projections"]:
         """P, with unit-variance projections of unit-variance inputs; it is never trained."""
         return jax.random.normal(key, (num_inputs, 2 * self.num_grids)) / num_inputs**0.5
 
     def apply(
-        self, projection: Float[Array, "inputs 2*grids"], x: Float[Array, "*N inputs"]
+        self, projection: Float[Array, "inputs projections"], x: Float[Array, "*N inputs"]
     ) -> Float[Array, "*N size"]:
         """φ(x), dense: the zeros cost less than looking up where they are."""
         place = self.num_bins * jax.nn.sigmoid(LOGISTIC_GAIN * (x @ projection))
         nodes = jnp.arange(self.num_bins + 1)
-        hats = jnp.maximum(0.0, 1.0 - jnp.abs(place[..., None] - nodes))
+        distance = jnp.abs(jnp.expand_dims(place, -1) - jnp.expand_dims(nodes, range(place.ndim)))
+        hats = jnp.maximum(0.0, 1.0 - distance)
         hats = hats.reshape(*x.shape[:-1], self.num_grids, 2, self.num_bins + 1)
         grids = hats[..., 0, :, None] * hats[..., 1, None, :]
         return grids.reshape(*x.shape[:-1], self.size)
 
 
-def init_factor(
-    centre: Float[Array, "size outputs"], ridge: float
-) -> Float[Array, "size+outputs size+outputs"]:
+class LinearPredictor(eqx.Module):
+    """The output that is linear in the features, with its weights."""
+
+    weights: Float[Array, "size outputs"]
+    projection: Float[Array, "inputs projections"]
+    features: SparseFeatures = eqx.field(static=True)
+
+    def __call__(self, inputs: Float[Array, "inputs"]) -> Float[Array, "outputs"]:
+        return self.features.apply(self.projection, inputs) @ self.weights
+
+
+def init_factor(centre: Float[Array, "size outputs"], ridge: float) -> Float[Array, "n n"]:
     """The factor before any data: W is pulled to `centre`."""
     size, num_outputs = centre.shape
     top = jnp.sqrt(ridge) * jnp.concatenate([jnp.eye(size), centre], axis=1)
@@ -63,17 +74,17 @@ def init_factor(
 
 
 def absorb(
-    factor: Float[Array, "size+outputs size+outputs"],
+    factor: Float[Array, "n n"],
     features: Float[Array, "B size"],
     targets: Float[Array, "B outputs"],
-) -> Float[Array, "size+outputs size+outputs"]:
+) -> Float[Array, "n n"]:
     """The factor after more rows; rows of zeros change nothing."""
     rows = jnp.concatenate([features, targets], axis=1)
     return jnp.linalg.qr(jnp.concatenate([factor, rows]), mode="r")
 
 
 def solve(
-    factor: Float[Array, "size+outputs size+outputs"], num_outputs: int
+    factor: Float[Array, "n n"], num_outputs: int
 ) -> tuple[Float[Array, "size outputs"], Float[Array, ""]]:
     """W, and the minimum that it attains: what the factor could not explain."""
     triangle, right = factor[:-num_outputs, :-num_outputs], factor[:-num_outputs, -num_outputs:]

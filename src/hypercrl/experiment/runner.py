@@ -63,7 +63,7 @@ class Runner:
         capacity = self.schedule.random_episodes * self.episode_length
         capacity += self.schedule.steps_per_task
         self.buffer = Buffer(spec, capacity)
-        self.memory = TaskMemory(spec, config.num_tasks, capacity, self.learner.memory_fraction)
+        self.memory = TaskMemory(spec, config.num_tasks, capacity, self.learner.memory_share)
         self.state = self.learner.init(spec, config.num_tasks, key=self._key("init"))
         self.tester = Tester(config, self.suite)
         self.recorder = Recorder(store, display, self.schedule.steps_per_task)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from hypercrl.data.buffer import HOLD_OUT
+from hypercrl.data.buffer import is_training
 from hypercrl.experiment import streams
 from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.config import RunConfig
@@ -141,7 +141,7 @@ def probe_errors(
 def validation_error(model: Model, spec: Spec, data: Transitions) -> Float[Array, ""]:
     """One-step relative error on the held-out transitions of a buffer."""
     rows = jnp.arange(len(data.states))
-    used = (rows % HOLD_OUT == HOLD_OUT - 1) & (rows < data.count)
+    used = ~is_training(rows) & (rows < data.count)
     imagined = jax.vmap(model)(data.states, data.actions)
     return relative_error(spec, data.states, imagined, data.next_states, used)
 

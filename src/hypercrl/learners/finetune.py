@@ -2,11 +2,16 @@
 
 from dataclasses import dataclass
 
-from hypercrl.learners.baseline import BaselineLearner
+from hypercrl.dynamics.multi_head import MultiHead
+from hypercrl.learners.baseline import BaselineLearner, Parts
 from hypercrl.registry import learners
 
 
 @learners.register("finetune")
 @dataclass(frozen=True)
 class FineTune(BaselineLearner):
-    """The baseline without any hook: what forgetting looks like."""
+    """The multi-head network and nothing else: what forgetting looks like."""
+
+    @property
+    def parts(self):
+        return Parts(MultiHead(self.network))

@@ -11,28 +11,37 @@ has its own weights on the shared features,
 and starts from its predecessor's, which hold where it has no data yet. A finished task's
 weights are never touched again: nothing is forgotten by construction.
 
-Features must not move under the factor, yet the spread of the inputs is only known once there
-are data. The normaliser is refitted when the data have drifted from it, and the task's data are
-then absorbed anew; otherwise only new rows are.
+Weights mean something only for the features that they were fitted to, and those depend on the
+normaliser. A task therefore inherits its predecessor's normaliser together with the weights, and
+keeps it unless its data have drifted from it (the first task has none to inherit). Then the
+normaliser is fitted anew, all data of the task are absorbed again, and the ridge pulls to zero:
+the old weights speak of other features. Otherwise only new rows are absorbed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from hypercrl.checks import above, at_least
 from hypercrl.data.buffer import num_training, training_row
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.model import prepare
-from hypercrl.dynamics.sparse_features import SparseFeatures, absorb, init_factor, solve
-from hypercrl.errors import UserError
+from hypercrl.dynamics.model import DynamicsModel, Network, prepare
+from hypercrl.dynamics.sparse_features import (
+    LinearPredictor,
+    SparseFeatures,
+    absorb,
+    init_factor,
+    solve,
+)
 from hypercrl.registry import learners
-from hypercrl.types import Learner, Settings, Spec, Transitions
+from hypercrl.types import Learner, Spec, Transitions
 
 BLOCK_ROWS = 512  # rows absorbed by one QR decomposition
-UNITS_PER_GRID = 6  # hidden units of a suite's target network for which there is one grid
+UNITS_PER_GRID = 6  # hidden units of the other methods' network for which there is one grid
 MAX_DRIFT = 0.1  # of the inputs' mean and spread, in standard deviations, before a refit
 
 
@@ -40,12 +49,16 @@ class LeaderState(eqx.Module):
     """The weights of every task, and the factor of the current one."""
 
     weights: Float[Array, "T size outputs"]
-    factor: Float[Array, "size+outputs size+outputs"]
+    centre: Float[Array, "size outputs"]  # where the ridge pulls the current task's weights
+    factor: Float[Array, "n n"]
     num_absorbed: Int[Array, ""]  # training rows in the factor
-    projection: Float[Array, "inputs 2*grids"]
+    projection: Float[Array, "inputs projections"]
     normalizers: Normalizer
     task: Int[Array, ""]
     spec: Spec = eqx.field(static=True)
+
+    def replace(self, **changes: Any) -> "LeaderState":
+        return replace(self, **changes)
 
 
 @learners.register("ftl")
@@ -53,26 +66,21 @@ class LeaderState(eqx.Module):
 class FTL(Learner):
     """Exact online least squares on sparse random features, with weights of its own per task."""
 
-    num_grids: int = 64
-    """Random planes through the inputs, each with a grid on it."""
+    network: Network = Network()
+    """What the other methods learn; here it decides the number of grids and the targets' scale."""
+    num_grids: int | None = None
+    """Random planes through the inputs, each with a grid on it; None: one for six hidden units of
+    the network that other methods learn."""
     num_bins: int = 4
     """Bins along each side of a grid."""
     ridge: float = 1.0
     """λ: how strongly weights without data keep their former values."""
-    scale_targets: bool = False
-    """Divide the targets by their spread in the task's data."""
 
     def __post_init__(self):
-        if self.num_grids < 1 or self.num_bins < 1 or self.ridge <= 0:
-            raise UserError(
-                "FTL needs a num_grids and a num_bins of at least 1 and a ridge above 0; it was "
-                f"given {self.num_grids}, {self.num_bins} and {self.ridge}."
-            )
-
-    @classmethod
-    def configure(cls, settings: Settings):
-        num_grids = max(1, sum(settings.hidden) // UNITS_PER_GRID)
-        return cls(num_grids=num_grids, scale_targets=settings.scale_targets)
+        if self.num_grids is not None:
+            at_least(self, 1, "num_grids")
+        at_least(self, 1, "num_bins")
+        above(self, 0, "ridge")
 
     def init(self, spec, num_tasks, *, key):
         return _init(self, spec, num_tasks, key)
@@ -98,32 +106,17 @@ class FTL(Learner):
 
     @property
     def features(self) -> SparseFeatures:
-        return SparseFeatures(self.num_grids, self.num_bins)
-
-
-class LeaderModel(eqx.Module):
-    """s' from the features of (s, a) and one task's weights."""
-
-    weights: Float[Array, "size outputs"]
-    projection: Float[Array, "inputs 2*grids"]
-    normalizer: Normalizer
-    features: SparseFeatures = eqx.field(static=True)
-    spec: Spec = eqx.field(static=True)
-
-    def __call__(self, state, action):
-        encoding = self.spec.encoding
-        inputs = jnp.concatenate([encoding.features(state), action])
-        inputs = (inputs - self.normalizer.input_mean) / self.normalizer.input_std
-        output = self.features.apply(self.projection, inputs) @ self.weights
-        return encoding.advance(state, output * self.normalizer.output_scale)
+        num_grids = self.num_grids or max(1, sum(self.network.hidden) // UNITS_PER_GRID)
+        return SparseFeatures(num_grids, self.num_bins)
 
 
 @eqx.filter_jit
-def _init(learner: FTL, spec: Spec, num_tasks: int, key):
+def _init(learner: FTL, spec: Spec, num_tasks: int, key: PRNGKeyArray):
     num_inputs = spec.encoding.num_features + spec.action_dim
     weights = jnp.zeros((num_tasks, learner.features.size, spec.encoding.num_outputs))
     return LeaderState(
         weights=weights,
+        centre=weights[0],
         factor=init_factor(weights[0], learner.ridge),
         num_absorbed=jnp.array(0, jnp.int32),
         projection=learner.features.init(num_inputs, key=key),
@@ -134,37 +127,36 @@ def _init(learner: FTL, spec: Spec, num_tasks: int, key):
 
 
 @eqx.filter_jit
-def _start_task(learner: FTL, state: LeaderState, task):
+def _start_task(learner: FTL, state: LeaderState, task: Int[Array, ""]):
+    """Weights and normaliser of the task before, as a guess and as the ridge's centre."""
     last = jnp.maximum(task - 1, 0)
-    return LeaderState(
+    return state.replace(
         weights=state.weights.at[task].set(state.weights[last]),
+        centre=state.weights[last],
         factor=init_factor(state.weights[last], learner.ridge),
         num_absorbed=jnp.array(0, jnp.int32),
-        projection=state.projection,
         normalizers=state.normalizers.copy(last, task),
         task=task,
-        spec=state.spec,
     )
 
 
 @eqx.filter_jit
-def _model(learner: FTL, state: LeaderState, task):
-    normalizer = state.normalizers.select(task)
-    weights = state.weights[task]
-    return LeaderModel(weights, state.projection, normalizer, learner.features, state.spec)
+def _model(learner: FTL, state: LeaderState, task: Int[Array, ""]):
+    predictor = LinearPredictor(state.weights[task], state.projection, learner.features)
+    return DynamicsModel(predictor, state.normalizers.select(task), state.spec)
 
 
 @eqx.filter_jit
 def _session(learner: FTL, state: LeaderState, data: Transitions):
     """Bring the factor up to date with the buffer and solve for the weights."""
     spec, task, count = state.spec, state.task, num_training(data.count)
-    old, fresh = state.normalizers.select(task), fit_normalizer(spec, data, learner.scale_targets)
-    refit = (state.num_absorbed == 0) | (_drift(old, fresh) > MAX_DRIFT)
-    centre = jnp.where(task > 0, state.weights[task - 1], 0.0)
-    normalizer, factor, start = jax.lax.cond(
-        refit,
-        lambda: (fresh, init_factor(centre, learner.ridge), jnp.zeros_like(count)),
-        lambda: (old, state.factor, state.num_absorbed),
+    old = state.normalizers.select(task)
+    fresh = fit_normalizer(spec, data, learner.network.scale_targets)
+    has_none = (task == 0) & (state.num_absorbed == 0)
+    normalizer, centre, factor, start = jax.lax.cond(
+        has_none | (_drift(old, fresh) > MAX_DRIFT),
+        lambda: (fresh, *_empty(learner, state), jnp.zeros_like(count)),
+        lambda: (old, state.centre, state.factor, state.num_absorbed),
     )
     factor = _absorb_rows(learner, state, data, normalizer, factor, start, count)
     weights, minimum = solve(factor, spec.encoding.num_outputs)
@@ -172,16 +164,20 @@ def _session(learner: FTL, state: LeaderState, data: Transitions):
     pull = learner.ridge * jnp.sum((weights - centre) ** 2)
     total = jnp.maximum(count, 1) * spec.encoding.num_outputs
     info = {"loss": (minimum - pull) / total, "regulariser": pull / total}
-    new = LeaderState(
+    new = state.replace(
         weights=state.weights.at[task].set(weights),
+        centre=centre,
         factor=factor,
         num_absorbed=count,
-        projection=state.projection,
         normalizers=state.normalizers.replace(task, normalizer),
-        task=task,
-        spec=spec,
     )
     return new, info
+
+
+def _empty(learner: FTL, state: LeaderState):
+    """Centre and factor under a new normaliser: nothing is known of its features."""
+    zeros = jnp.zeros_like(state.centre)
+    return zeros, init_factor(zeros, learner.ridge)
 
 
 def _drift(old: Normalizer, fresh: Normalizer) -> Float[Array, ""]:

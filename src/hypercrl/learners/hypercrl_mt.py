@@ -6,27 +6,27 @@ Huang et al. (2021), appendix: HyperCRL's architecture with all old data, no reg
 the embeddings of old tasks still trainable. It bounds what HyperCRL could reach.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from hypercrl.checks import above
 from hypercrl.data.buffer import sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
-from hypercrl.dynamics.heads import get_head
+from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.heads import HEADS
 from hypercrl.dynamics.hypernet import Hypernet
-from hypercrl.dynamics.model import Network, dynamics_loss, prepare
+from hypercrl.dynamics.model import Network, prepare
 from hypercrl.errors import UserError
-from hypercrl.learners.baseline import prepare_memory
-from hypercrl.learners.multitask import draw_rows, sum_over_old_tasks
-from hypercrl.learning.gradients import clip_by_norm
-from hypercrl.learning.session import run_updates, shrink
+from hypercrl.learning.rehearsal import draw_rows, prepare_memory, sum_over_old_tasks
+from hypercrl.learning.session import compiled_session, run_updates
+from hypercrl.learning.training import Training, init_optimizer
 from hypercrl.registry import learners
-from hypercrl.types import Learner, Settings, Spec
+from hypercrl.types import Learner, Memory, Spec, Transitions
 
 
 class OracleState(eqx.Module):
@@ -38,42 +38,25 @@ class OracleState(eqx.Module):
     task: Int[Array, ""]
     spec: Spec = eqx.field(static=True)
 
+    def replace(self, **changes: Any) -> "OracleState":
+        return replace(self, **changes)
+
 
 @learners.register("hypercrl_mt")
 @dataclass(frozen=True)
 class HyperCRLMT(Learner):
     """HyperCRL with everything ever seen at hand."""
 
-    memory_fraction: ClassVar[float] = 1.0
+    memory_share: ClassVar[float] = 1.0
 
     network: Network = Network()
-    hypernet: Hypernet = Hypernet()
+    hypernet: Hypernet = FullHypernet()
+    training: Training = Training()
     learning_rate: float = 1e-4
     """Adam's step size for the hypernetwork and the embeddings."""
-    batch_size: int = 100
-    """Transitions in a batch; an update takes one from every task so far."""
-    max_gradient_norm: float = 5.0
-    """Gradients are scaled down to this norm."""
-    anneal: bool = False
-    """Let the step size shrink to nothing in the course of each session."""
 
     def __post_init__(self):
-        if self.batch_size < 1 or self.learning_rate <= 0 or self.max_gradient_norm <= 0:
-            raise UserError(
-                "HyperCRLMT needs a batch_size of at least 1, and a learning_rate and a "
-                f"max_gradient_norm above 0; it was given {self.batch_size}, "
-                f"{self.learning_rate} and {self.max_gradient_norm}."
-            )
-
-    @classmethod
-    def configure(cls, settings: Settings):
-        return cls(
-            network=Network.configure(settings),
-            hypernet=Hypernet.configure(settings),
-            learning_rate=settings.hypernet_learning_rate,
-            batch_size=settings.batch_size,
-            anneal=settings.anneal,
-        )
+        above(self, 0, "learning_rate")
 
     def init(self, spec, num_tasks, *, key):
         return _init(self, spec, num_tasks, key)
@@ -101,26 +84,22 @@ class HyperCRLMT(Learner):
     def embeddings(self, state):
         return state.params["embeddings"]
 
-    def generate(self, params, spec: Spec) -> Float[Array, "T W"]:
+    def generate(self, params: Any, spec: Spec) -> Float[Array, "T W"]:
         """The weights of every task from one pass over Θ."""
-        generator = self.hypernet.generator(self.network.layout(spec))
-        return generator.generate(params["hypernet"], params["embeddings"])
-
-    @property
-    def _adam(self):
-        return optax.adam(self.learning_rate)
+        layout = self.network.layout(spec)
+        return self.hypernet.generate(layout, params["hypernet"], params["embeddings"])
 
 
 @eqx.filter_jit
-def _init(learner: HyperCRLMT, spec: Spec, num_tasks: int, key):
+def _init(learner: HyperCRLMT, spec: Spec, num_tasks: int, key: PRNGKeyArray):
     params = {
-        "hypernet": learner.hypernet.generator(learner.network.layout(spec)).init(key=key),
-        "head": get_head(learner.network.head).init(spec.encoding.num_outputs),
+        "hypernet": learner.hypernet.init(learner.network.layout(spec), key=key),
+        "head": HEADS[learner.network.head].init(spec.encoding.num_outputs),
         "embeddings": jnp.zeros((num_tasks, learner.hypernet.embedding_dim)),
     }
     return OracleState(
         params=params,
-        optimizer=learner._adam.init(params),
+        optimizer=init_optimizer(params),
         normalizers=Normalizer.identity(spec, num_tasks),
         task=jnp.array(0, jnp.int32),
         spec=spec,
@@ -128,59 +107,62 @@ def _init(learner: HyperCRLMT, spec: Spec, num_tasks: int, key):
 
 
 @eqx.filter_jit
-def _start_task(learner: HyperCRLMT, state: OracleState, task, key):
+def _start_task(learner: HyperCRLMT, state: OracleState, task: Int[Array, ""], key: PRNGKeyArray):
     embeddings = state.params["embeddings"]
     drawn = jax.random.normal(key, embeddings[0].shape)
     params = state.params | {"embeddings": embeddings.at[task].set(drawn)}
-    return OracleState(
+    return state.replace(
         params=params,
-        optimizer=learner._adam.init(params),
+        optimizer=init_optimizer(params),
         normalizers=state.normalizers.copy(jnp.maximum(task - 1, 0), task),
         task=task,
-        spec=state.spec,
     )
 
 
 @eqx.filter_jit
-def _model(learner: HyperCRLMT, state: OracleState, task):
+def _model(learner: HyperCRLMT, state: OracleState, task: Int[Array, ""]):
     weights = learner.generate(state.params, state.spec)[task]
     return learner.network.model(state.spec, weights, state.normalizers.select(task))
 
 
-@eqx.filter_jit
-def _session(learner: HyperCRLMT, state: OracleState, data, memory, num_updates, key):
+@compiled_session
+def _session(
+    learner: HyperCRLMT,
+    state: OracleState,
+    data: Transitions,
+    memory: Memory,
+    num_updates: Int[Array, ""],
+    key: PRNGKeyArray,
+):
     """S updates of Θ and of all embeddings so far, on a batch from every task so far."""
-    spec, task = state.spec, state.task
+    spec, task, training = state.spec, state.task, learner.training
     normalizer = fit_normalizer(spec, data, learner.network.scale_targets)
     normalizers = state.normalizers.replace(task, normalizer)
     inputs, targets = prepare(spec, normalizer, *data[:3])
     kept = prepare_memory(spec, normalizers, memory)
-    layout = learner.network.layout(spec)
-
-    def fit(params, weights, x, y):
-        return dynamics_loss(learner.network, layout, weights, params["head"], x, y)
 
     def loss(params, key):
         row_key, memory_key = jax.random.split(key)
         weights = learner.generate(params, spec)
 
         def one_task(i, row):
-            rows = draw_rows(jax.random.fold_in(memory_key, i), kept.counts[i], learner.batch_size)
-            return fit(params, row, kept.inputs[i, rows], kept.targets[i, rows])
+            rows = draw_rows(jax.random.fold_in(memory_key, i), kept.counts[i], training.batch_size)
+            batch = (kept.inputs[i, rows], kept.targets[i, rows])
+            return learner.network.loss(spec, row, params["head"], *batch)
 
-        rows = sample_rows(row_key, data.count, learner.batch_size)
-        new = fit(params, weights[task], inputs[rows], targets[rows])
+        rows = sample_rows(row_key, data.count, training.batch_size)
+        batch = (inputs[rows], targets[rows])
+        new = learner.network.loss(spec, weights[task], params["head"], *batch)
         old = sum_over_old_tasks(one_task, task, weights)
         return new + old, (new, old)
 
     def step(carry, key, progress):
         params, optimizer = carry
         gradients, (new, old) = jax.grad(loss, has_aux=True)(params, key)
-        gradients = clip_by_norm(gradients, learner.max_gradient_norm)
-        updates, optimizer = learner._adam.update(gradients, optimizer)
-        updates = shrink(updates, learner.anneal, progress)
-        info = {"loss": new / learner.batch_size, "regulariser": old / learner.batch_size}
-        return (optax.apply_updates(params, updates), optimizer), info
+        carry = training.descend(learner.learning_rate, params, gradients, optimizer, progress)
+        info = {"loss": new / training.batch_size, "regulariser": old / training.batch_size}
+        return carry, info
 
-    carry, info = run_updates(step, (state.params, state.optimizer), num_updates, key)
-    return OracleState(*carry, normalizers, task, spec), info
+    carry = (state.params, state.optimizer)
+    (params, optimizer), info = run_updates(step, carry, num_updates, key)
+    return state.replace(params=params, optimizer=optimizer, normalizers=normalizers), info

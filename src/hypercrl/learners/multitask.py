@@ -5,15 +5,12 @@
 Huang et al. (2021), section V-D. An update costs as many batches as there are tasks so far.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
-
-from hypercrl.learners.baseline import BaselineLearner
+from hypercrl.dynamics.multi_head import MultiHead
+from hypercrl.learners.baseline import BaselineLearner, Parts
+from hypercrl.learning.rehearsal import EveryTask
 from hypercrl.registry import learners
 
 
@@ -22,36 +19,9 @@ from hypercrl.registry import learners
 class MultiTask(BaselineLearner):
     """The baseline trained on everything ever seen: what could be had without forgetting."""
 
-    memory_fraction: ClassVar[float] = 1.0
+    memory_share: ClassVar[float] = 1.0
 
-    def memory_loss(self, params, kept, task, spec, key):
-        def one_task(i, row):
-            rows = draw_rows(jax.random.fold_in(key, i), kept.counts[i], self.batch_size)
-            own = params._replace(tasks=row)
-            return self.loss(own, None, kept.inputs[i, rows], kept.targets[i, rows], spec)
-
-        return sum_over_old_tasks(one_task, task, params.tasks)
-
-
-def draw_rows(
-    key: PRNGKeyArray, count: Int[Array, ""], batch_size: int
-) -> Int[Array, "batch_size"]:
-    """Rows of kept transitions, drawn uniformly with replacement."""
-    return jax.random.randint(key, (batch_size,), 0, jnp.maximum(count, 1))
-
-
-def sum_over_old_tasks(
-    loss: Callable[[Int[Array, ""], Any], Float[Array, ""]], task: Int[Array, ""], rows: Any
-) -> Float[Array, ""]:
-    """Σ_{i<t} loss(i, row i). Branches are taken at run time: tasks to come cost nothing."""
-
-    def add(total, operands):
-        return total + jax.lax.cond(operands[0] < task, loss, _nothing, *operands), None
-
-    num_tasks = len(jax.tree.leaves(rows)[0])
-    total, _ = jax.lax.scan(add, jnp.zeros(()), (jnp.arange(num_tasks), rows))
-    return total
-
-
-def _nothing(i, row):
-    return jnp.zeros(())
+    @property
+    def parts(self):
+        rehearsal = EveryTask(self.training.batch_size)
+        return Parts(MultiHead(self.network), rehearsal=rehearsal)

@@ -6,9 +6,8 @@ which forward transfer is measured.
 
 from dataclasses import dataclass
 
-import jax
-
-from hypercrl.learners.baseline import BaselineLearner, Params
+from hypercrl.dynamics.separate import Separate
+from hypercrl.learners.baseline import BaselineLearner, Parts
 from hypercrl.registry import learners
 
 
@@ -17,10 +16,6 @@ from hypercrl.registry import learners
 class Single(BaselineLearner):
     """One independent target network per task."""
 
-    def init_params(self, spec, num_tasks, *, key):
-        layout = self.network.layout(spec)
-        networks = jax.vmap(lambda k: layout.init(key=k))(jax.random.split(key, num_tasks))
-        return Params((), {"weights": networks, "bounds": self.init_bounds(spec, num_tasks)})
-
-    def layers(self, own, spec):
-        return self.network.layout(spec).unflatten(own.tasks["weights"])
+    @property
+    def parts(self):
+        return Parts(Separate(self.network))

@@ -1,24 +1,36 @@
 """A training session: S updates in one compiled loop.
 
 Learners supply the body. The number of updates is a run-time value, so sessions of different
-lengths share one compilation.
+lengths share one compilation. What a processor likes about the order of things is settled here.
 """
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 Carry = TypeVar("Carry")
+Derived = TypeVar("Derived")
 Info = dict[str, Any]
+Progress = Float[Array, ""]
+
+# A CPU should finish with one block of a hypernetwork's matrix before it takes the next; XLA's
+# usual order takes all of them through each part of an update in turn.
+_DEPTH_FIRST: dict[str, Any] = {
+    "compiler_options": {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+}
+
+compiled_session = eqx.filter_jit(**_DEPTH_FIRST)
+"""Compiles the function that runs a session, in the order that suits a loop of updates."""
 
 
 def run_updates(
-    step: Callable[[Carry, PRNGKeyArray, Float[Array, ""]], tuple[Carry, Info]],
+    step: Callable[[Carry, PRNGKeyArray, Progress], tuple[Carry, Info]],
     carry: Carry,
-    num_updates: Any,
+    num_updates: Int[Array, ""] | int,
     key: PRNGKeyArray,
 ) -> tuple[Carry, Info]:
     """Apply `step` repeatedly; the scalars it reports are averaged over the session.
@@ -37,13 +49,23 @@ def run_updates(
     return carry, jax.tree.map(lambda x: x / jnp.maximum(num_updates, 1), totals)
 
 
-def shrink(updates: Any, anneal: bool, progress: Float[Array, ""]) -> Any:
-    """Smaller steps towards a session's end, along half a cosine, if `anneal` says so.
+def run_derived_updates(
+    step: Callable[[Carry, Derived, PRNGKeyArray, Progress], tuple[Carry, Info]],
+    derive: Callable[[Carry], Derived],
+    carry: Carry,
+    num_updates: Int[Array, ""] | int,
+    key: PRNGKeyArray,
+) -> tuple[Carry, Info]:
+    """The same with a step that also receives `derive(carry)`.
 
-    At a constant step size the weights never come to rest, and a session may end with weights
-    that predict badly just where the planner looks.
+    It is derived at the end of the update before, while what it is derived from is still in the
+    processor's cache: a full hypernetwork's parameters are too many to be read twice.
     """
-    if not anneal:
-        return updates
-    pace = (1 + jnp.cos(jnp.pi * progress)) / 2
-    return jax.tree.map(lambda step: pace * step, updates)
+
+    def step_and_derive(loop, key, progress):
+        carry, derived = loop
+        carry, info = step(carry, derived, key, progress)
+        return (carry, derive(carry)), info
+
+    (carry, _), info = run_updates(step_and_derive, (carry, derive(carry)), num_updates, key)
+    return carry, info
