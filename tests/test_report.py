@@ -269,25 +269,24 @@ def test_a_missing_browser_is_named(monkeypatch):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("width", "height"), SCREENS)
 def test_page_shows_everything_on_every_screen(report, browser: Browser, width, height, scheme):
-    browser.open(report, width=width, height=height, scheme=scheme)
-    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    page = browser.open(report, width=width, height=height, scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     for kind, names in (("figure", FIGURES), ("table", TABLES)):
         for name in names:
-            target = f'document.querySelector(`[data-{kind}="pusher-laptop-{name}"]`)'
-            box = browser.evaluate(
-                f"(() => {{ const e = {target}; e.closest('details')?.setAttribute('open', '');"
-                " const b = e.getBoundingClientRect(); return [b.width, b.height]; })()"
-            )
-            assert min(box) > 60, name
-    smallest = browser.evaluate(
+            box = page.locator(f'[data-{kind}="pusher-laptop-{name}"]').bounding_box()
+            assert box is not None
+            assert min(box["width"], box["height"]) > 60, name
+    smallest = page.evaluate(
         "Math.min(...[...document.querySelectorAll('.panels text')]"
         ".map(t => t.getBoundingClientRect()).map(b => Math.min(b.height, b.width ? 99 : 0)))"
     )
     assert smallest >= 9  # CSS pixels: text in figures stays legible on a phone
     # The open table of all returns must not widen the page either.
-    assert browser.evaluate("document.documentElement.scrollWidth") <= width
-    assert browser.evaluate("[...document.querySelectorAll('.panels')].every(p => p.ariaLabel)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("[...document.querySelectorAll('.panels')].every(p => p.ariaLabel)")
     assert browser.errors == []
+    assert browser.requests
     assert all(r.startswith(("file:", "data:")) for r in browser.requests)
 
 
@@ -300,71 +299,68 @@ LUMINANCE = """(colour => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_enough_contrast(report, browser: Browser, scheme):
-    browser.open(report, width=1280, height=900, scheme=scheme)
-    ground = browser.evaluate(f"{LUMINANCE}(getComputedStyle(document.body).backgroundColor)")
-    assert (ground > 0.5) == (scheme == "light")
-    card = browser.evaluate(
-        f"{LUMINANCE}(getComputedStyle(document.querySelector('.block')).backgroundColor)"
-    )
+    page = browser.open(report, scheme=scheme)
+
+    def luminance(selector: str, style: str) -> float:
+        element = f"document.querySelector('{selector}')"
+        return page.evaluate(f"{LUMINANCE}(getComputedStyle({element}).{style})")
+
+    assert (luminance("body", "backgroundColor") > 0.5) == (scheme == "light")
+    card = luminance(".block", "backgroundColor")
     texts = {".reading": "color", "td": "color", "td small": "color", ".panels text": "fill"}
     for selector, style in {**texts, ".sources a": "color"}.items():
-        text = browser.evaluate(
-            f"{LUMINANCE}(getComputedStyle(document.querySelector('{selector}')).{style})"
-        )
+        text = luminance(selector, style)
         brighter, darker = max(text, card), min(text, card)
         assert (brighter + 0.05) / (darker + 0.05) >= 4.5, selector  # WCAG AA
 
 
 def test_theme_button_overrides_the_system(report, browser: Browser):
-    browser.open(report, width=1280, height=900, scheme="light")
+    page = browser.open(report)
     background = "getComputedStyle(document.body).backgroundColor"
-    light = browser.evaluate(background)
-    browser.evaluate("document.getElementById('theme').click()")
-    assert browser.evaluate(background) != light
-    browser.evaluate("document.getElementById('theme').click()")
-    assert browser.evaluate(background) == light
-    browser.evaluate("localStorage.clear()")
+    light = page.evaluate(background)
+    page.click("#theme")
+    assert page.evaluate(background) != light
+    page.reload()
+    assert page.evaluate(background) != light
+    page.click("#theme")
+    assert page.evaluate(background) == light
 
 
 def test_method_buttons_hide_and_show_a_method(report, browser: Browser):
-    browser.open(report, width=1280, height=900, scheme="light")
-    hidden = "document.querySelectorAll('.panels .off').length"
-    button = "document.querySelector('.methods button')"
-    assert browser.evaluate(hidden) == 0
-    browser.evaluate(f"{button}.click()")
-    assert browser.evaluate(hidden) > 5
-    assert browser.evaluate(f"{button}.ariaPressed") == "false"
-    browser.evaluate(f"{button}.click()")
-    assert browser.evaluate(hidden) == 0
+    page = browser.open(report)
+    hidden, button = page.locator(".panels .off"), page.locator(".methods button").first
+    assert hidden.count() == 0
+    button.click()
+    assert hidden.count() > 5
+    assert button.get_attribute("aria-pressed") == "false"
+    button.click()
+    assert hidden.count() == 0
 
 
 def test_keyboard_reaches_the_controls(report, browser: Browser):
-    browser.open(report, width=1280, height=900, scheme="light")
+    page = browser.open(report)
     reached = []
     for _ in range(6):
-        for kind in ("rawKeyDown", "keyUp"):
-            browser.call(
-                "Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9
-            )
-        reached.append(browser.evaluate("document.activeElement.className || 'link'"))
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.className || 'link'"))
     assert reached[0] == "skip"
     assert "theme" in reached
-    outline = browser.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
 
 
 @pytest.mark.parametrize(("width", "height"), SCREENS)
 def test_videos_play_and_tabs_change_the_task(report, browser: Browser, width, height):
-    browser.open(report, width=width, height=height, scheme="light")
-    browser.evaluate("document.querySelector('.rollouts').scrollIntoView()")
+    page = browser.open(report, width=width, height=height)
+    page.locator(".rollouts").scroll_into_view_if_needed()
     shown = "document.querySelector('.wall:not([hidden]) video')"
-    browser.wait_for(f"{shown}.videoWidth === 320 && {shown}.currentTime > 0.3")
-    assert browser.evaluate("document.querySelectorAll('.wall:not([hidden]) video').length") == 8
-    browser.evaluate("document.querySelectorAll('[data-wall]')[1].click()")
-    assert "on task 2" in browser.evaluate(f"{shown}.ariaLabel")
-    browser.wait_for(f"{shown}.currentTime > 0.3 && !{shown}.paused")
-    browser.evaluate("document.querySelector('.play').click()")
-    assert browser.evaluate(f"{shown}.paused")
+    page.wait_for_function(f"{shown}.videoWidth === 320 && {shown}.currentTime > 0.3")
+    assert page.locator(".wall:not([hidden]) video").count() == 8
+    page.locator("[data-wall]").nth(1).click()
+    assert "on task 2" in page.evaluate(f"{shown}.ariaLabel")
+    page.wait_for_function(f"{shown}.currentTime > 0.3 && !{shown}.paused")
+    page.click(".play")
+    assert page.evaluate(f"{shown}.paused")
     assert browser.errors == []
 
 
