@@ -51,6 +51,13 @@ def browser():
         yield chromium
 
 
+def _rename(run: Path, *, method: str, tasks: list[str]) -> None:
+    """Give a run's method and tasks names of somebody else's choice."""
+    config = json.loads((run / "config.json").read_text())
+    config |= {"method": method, "tasks": tasks}
+    (run / "config.json").write_text(json.dumps(config))
+
+
 def _compare(*paths: Path) -> Comparison:
     (comparison,) = compare([read_run(path) for path in paths])
     return comparison
@@ -189,11 +196,8 @@ def test_more_methods_than_colours_still_get_one(tmp_path):
 
 def test_names_from_outside_are_escaped(tmp_path):
     run = write_run(tmp_path / "runs", Recipe("x", num_tasks=2))
-    config = json.loads((run / "config.json").read_text())
     evil = "<script>alert('$title')</script> & 50 % _"
-    config["tasks"] = [evil, evil]
-    config["method"] = evil
-    (run / "config.json").write_text(json.dumps(config))
+    _rename(run, method=evil, tasks=[evil, evil])
     page = write_report([run], tmp_path / "out")
     assert "<script>alert" not in page.read_text()
     assert html.escape("<script>alert") in page.read_text()
@@ -288,6 +292,22 @@ def test_page_shows_everything_on_every_screen(report, browser: Browser, width, 
     assert browser.errors == []
     assert browser.requests
     assert all(r.startswith(("file:", "data:")) for r in browser.requests)
+
+
+def test_names_are_shown_letter_by_letter(tmp_path, browser: Browser):
+    run = write_run(tmp_path / "runs", Recipe("x", num_tasks=2, videos=True))
+    method, task = """<b>x</b> "quoted" &amp; 'own' {{ 7 * 7 }}""", '"><i>y</i> {% raw %}'
+    _rename(run, method=method, tasks=[task, task])
+    page = browser.open(write_report([run], tmp_path / "out"))
+    returns = page.locator('[data-table="pusher-laptop-returns"]')
+    assert returns.locator("tbody th").inner_text() == method
+    assert returns.locator("thead th").nth(1).inner_text() == f"Task 1\n{task}"
+    assert page.locator(".methods button").inner_text() == method
+    assert page.locator("[data-wall]").first.inner_text() == f"Task 1: {task}"
+    alt = f"{method} on task 1 ({task}) after training task 1"
+    assert page.locator("video").first.get_attribute("aria-label") == alt
+    assert page.locator("i").count() == 0
+    assert browser.errors == []
 
 
 LUMINANCE = """(colour => {
