@@ -46,6 +46,19 @@ def report(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def crowded(tmp_path_factory) -> Path:
+    """A page of names that no table has room for: 60 letters a method, 40 a task."""
+    root = tmp_path_factory.mktemp("runs")
+    words = "with a penalty on drift and a learning rate of its own, v2".ljust(60, "!")
+    unbroken = "antidisestablishmentarianism" * 3
+    tasks = [f"{k}, slide a block on rough wooden ground." for k in range(4)] + [unbroken[:40]]
+    for method, name in {"si": words, "hypercrl": unbroken[:60], "single": "single"}.items():
+        for run in write_runs(root, [method], [0, 1], successes=True, videos=True):
+            _rename(run, method=name, tasks=tasks)
+    return write_report([root], tmp_path_factory.mktemp("report") / "page")
+
+
+@pytest.fixture(scope="module")
 def browser():
     with start_browser() as chromium:
         yield chromium
@@ -308,6 +321,39 @@ def test_names_are_shown_letter_by_letter(tmp_path, browser: Browser):
     assert page.locator("video").first.get_attribute("aria-label") == alt
     assert page.locator("i").count() == 0
     assert browser.errors == []
+
+
+TABLE_BOXES = """boxes => boxes.map(box => {
+  box.scrollLeft = 1e4;
+  const { left, right } = box.getBoundingClientRect();
+  const rows = [...box.querySelectorAll("tbody th")].map(row => row.getBoundingClientRect());
+  return {
+    left, right,
+    scrolled: box.scrollLeft,
+    stuck: rows.every(row => Math.abs(row.left - left) < 1),
+    share: rows[0].width / box.clientWidth,
+    cut: [...box.querySelectorAll(".name")].filter(n => n.scrollWidth > n.clientWidth).length,
+  };
+})"""
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_long_names_wrap_and_wide_tables_scroll_in_their_own_box(
+    crowded, browser: Browser, width, height
+):
+    page = browser.open(crowded, width=width, height=height)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    boxes = page.locator(".scroll").evaluate_all(TABLE_BOXES)
+    assert len(boxes) == len(TABLES)
+    for box in boxes:
+        assert box["left"] >= 0
+        assert box["right"] <= width
+        assert box["cut"] == 0  # letters beyond their box
+        assert box["stuck"]
+        assert box["share"] < 0.55  # of the width, for names; the numbers have the rest
+    # Five tasks fit a desktop; on a phone the numbers pass beside the names.
+    assert any(box["scrolled"] for box in boxes) == (width < 600)
 
 
 LUMINANCE = """(colour => {
