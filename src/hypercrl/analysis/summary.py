@@ -12,16 +12,17 @@ from rich.table import Table
 from hypercrl.analysis import metrics
 from hypercrl.analysis.comparison import Comparison, Entry, compare, mean_over_seeds
 from hypercrl.analysis.formatting import UNDEFINED, number, percent, seeds
+from hypercrl.analysis.tables.runs import describe_reference
 from hypercrl.experiment.run_folder import find_runs, read_run
 
 
 def summarise(runs: Sequence[Path], console: Console) -> None:
-    """Print r[i, j] of every method, then retention and forward transfer, means over seeds."""
+    """Print r[i, j] of every method, then their ranking, means over seeds."""
     for comparison in compare([read_run(path) for path in find_runs(runs)]):
         console.rule(escape(f"{comparison.title} · preset {comparison.preset}"))
         for entry in comparison.entries:
             console.print(_returns_table(comparison, entry))
-        console.print(_transfer_table(comparison))
+        console.print(_ranking(comparison))
         console.print(_explain(comparison))
 
 
@@ -40,34 +41,52 @@ def _returns_table(comparison: Comparison, entry: Entry) -> Table:
     return table
 
 
-def _transfer_table(comparison: Comparison) -> Table:
-    table = Table(title="What is kept, and what helps", title_justify="left")
+def _ranking(comparison: Comparison) -> Table:
+    table = Table(title="What is learnt, kept and helped", title_justify="left")
     table.add_column("method")
-    for column in ("retention", "forward transfer", "return at the end", "runs finished"):
+    for column in (
+        "normalised return",
+        "tasks learnt",
+        "retention",
+        "forward transfer",
+        "return at the end",
+        "runs finished",
+    ):
         table.add_column(column, justify="right")
     for entry in comparison.entries:
         kept = entry.stack(lambda s: metrics.mean_of_defined(metrics.values(s.retention)))
         helped = entry.stack(lambda s: metrics.mean_of_defined(metrics.values(s.forward_transfer)))
-        final = entry.stack(lambda s: s.average_performance)
         finished = sum(run.complete for run in entry.runs)
         table.add_row(
             escape(entry.label),
+            _in_percent(entry.normalised),
+            entry.learnt,
             _in_percent(metrics.mean_of_defined(kept)),
             _in_percent(metrics.mean_of_defined(helped)),
-            number(metrics.mean_of_defined(final)),
+            number(entry.final_return),
             f"{finished} of {len(entry.runs)}",
         )
     return table
 
 
 def _explain(comparison: Comparison) -> str:
-    lines = ["Retention: return on tasks before the last after all training, against when learnt."]
-    if np.isnan(comparison.reference).all():
+    by = "normalised return" if comparison.ranks_normalised else "return"
+    lines = [
+        f"Methods stand in the order of their {by} at the end. Retention: gain over random actions "
+        "on tasks before the last, after all training against when learnt; of tasks learnt only."
+    ]
+    competitors = comparison.competitors
+    if any(np.isnan(entry.yardstick.random).any() for entry in competitors):
         lines.append(
-            "Forward transfer needs runs of the method "
-            f"'{metrics.REFERENCE_METHOD}' on the same suite and preset."
+            "The return of random actions was not measured (runs of version 0.1.0), so nothing is "
+            "normalised and gains are counted from 0."
         )
-    return "\n".join(lines)
+    lacking: dict[str, list[str]] = {}
+    for entry in competitors:
+        if not entry.yardstick.runs:
+            lacking.setdefault(describe_reference(comparison, entry), []).append(entry.label)
+    lines += [f"No reference for {', '.join(who)}: {why}." for why, who in lacking.items()]
+    return escape("\n".join(lines))
 
 
 def _in_percent(value: float) -> str:
