@@ -38,13 +38,19 @@ def estimate_cell(estimate: statistics.Estimate) -> Cell:
 
 
 def mark_best(entries: Sequence[Entry], cells: Sequence[Sequence[Cell]]) -> Rows:
-    """Rows in which the highest mean of every column is marked, if there is a competition."""
+    """Rows in which the highest mean of every column is marked, if there is a competition.
+
+    The reference takes no part.
+    """
     marked = [list(row) for row in cells]
     for column in range(len(cells[0]) if cells else 0):
-        means = [row[column].numbers.get("mean") for row in cells]
+        means = [
+            None if entry.is_reference else row[column].numbers.get("mean")
+            for entry, row in zip(entries, cells, strict=True)
+        ]
         shown = [mean for mean in means if mean is not None and math.isfinite(mean)]
         for row, mean in zip(marked, means, strict=True):
-            if len(shown) > 1 and mean == max(shown):
+            if len(shown) > 1 and mean is not None and mean == max(shown):
                 row[column] = replace(row[column], best=True)
     return tuple((entry.label, tuple(row)) for entry, row in zip(entries, marked, strict=True))
 

@@ -1,5 +1,8 @@
 """Who does best: all methods in order, and each against each."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from hypercrl.analysis import metrics, statistics
@@ -17,55 +20,77 @@ from hypercrl.analysis.tables.cells import (
 TOLERANCE = 0.5  # share of all runs that a tolerance interval is to hold
 
 
-def ranking_table(comparison: Comparison) -> Table | None:
+def ranking_table(comparison: Comparison) -> Table:
     """Methods by what they can do at the end, with how it came about beside it."""
     entries = comparison.entries
-    by = "normalised return" if comparison.ranks_normalised else "plain return"
-    missing = "" if comparison.ranks_normalised else " (not every method has a normalised one)"
+    columns = {
+        "Normalised return, %": [_normalised_cell(entry) for entry in entries],
+        "IQM [95 %]": [_iqm_cell(entry) for entry in entries],
+        "Half of all runs": [_tolerance_cell(entry) for entry in entries],
+        "Tasks learnt": [Cell(entry.learnt) for entry in entries],
+        "Retention, %": [_retention_cell(entry) for entry in entries],
+        "Forward transfer, %": [_transfer_cell(entry) for entry in entries],
+        "Return at the end": [
+            number_cell(entry.stack(lambda s: s.average_performance)) for entry in entries
+        ],
+    }
+    if all(cell.text == UNDEFINED for cell in columns["Half of all runs"]):
+        del columns["Half of all runs"]
     return Table(
         "ranking",
         "Ranking",
-        f"Methods by their {by} at the end, mean over all tasks{missing}: the one number that "
-        "counts both learning and keeping. Normalised, 0 is what random actions earn and 100 what "
-        "a model reaches that learns each task alone. A method that learnt little can retain all "
-        "of it, so retention is that of the tasks learnt. Half of all runs lie within the "
-        "tolerance interval, with 95 % confidence; that takes 8 runs.",
+        _reading(comparison),
         "Method",
-        (
-            "Normalised return, %",
-            "IQM [95 %]",
-            "Tolerance interval",
-            "Tasks learnt",
-            "Retention, %",
-            "Forward transfer, %",
-            "Return at the end",
-        ),
-        mark_best(entries, [_ranking_cells(entry) for entry in entries]),
+        tuple(columns),
+        mark_best(entries, list(zip(*columns.values(), strict=True))),
         sources(entries),
     )
 
 
-def _ranking_cells(entry: Entry) -> tuple[Cell, ...]:
-    runs = entry.stack(lambda s: s.normalised_performance)
+def _reading(comparison: Comparison) -> str:
+    by = "normalised return" if comparison.ranks_normalised else "plain return"
+    missing = "" if comparison.ranks_normalised else " (not every method has a normalised one)"
+    text = (
+        f"Methods by their {by} at the end, mean over all tasks{missing}: the one number that "
+        "counts both learning and keeping. Normalised, 0 is what random actions earn and 100 what "
+        "a model reaches that learns each task alone. A method that learnt little can retain all "
+        "of it: read retention with the number of tasks learnt. Half of all runs lie in the "
+        "tolerance interval, with 95 % confidence; that takes 8 runs."
+    )
+    if np.isnan(comparison.entries[0].yardstick.random).any():
+        text += (
+            " What random actions earn was not measured (runs of version 0.1.0): nothing is "
+            "normalised, and gains are counted from 0."
+        )
+    return text
+
+
+def _normalised_cell(entry: Entry) -> Cell:
+    cell = percent_cell(entry.stack(lambda s: s.normalised_performance))
+    return cell if cell.text != UNDEFINED else replace(cell, note=why_not_normalised(entry))
+
+
+def _iqm_cell(entry: Entry) -> Cell:
     tasks = entry.stack(lambda s: metrics.values(s.normalised))
-    kept = entry.stack(lambda s: metrics.mean_of_defined(metrics.values(s.retention)))
-    helped = entry.stack(lambda s: metrics.mean_of_defined(metrics.values(s.forward_transfer)))
-    normalised = percent_cell(runs)
-    if normalised.text == UNDEFINED:
-        normalised = Cell(UNDEFINED, why_not_normalised(entry), normalised.numbers)
-    bounds = statistics.tolerance_interval(runs, TOLERANCE)
-    ends = {"low": bounds[0], "high": bounds[1]} if bounds else {"low": None, "high": None}
-    learnt = metrics.mean_of_defined(entry.stack(lambda s: s.num_learnt))
-    retention = percent_cell(kept)
-    return (
-        normalised,
-        estimate_cell(statistics.estimate_iqm(list(tasks.T))),
-        Cell(f"{percent(bounds[0])} to {percent(bounds[1])}" if bounds else UNDEFINED, "", ends),
-        Cell(entry.learnt, numbers={"": learnt}),
-        # No "mean": who has learnt little can keep all of it, so retention has no winner.
-        Cell(retention.text, numbers={"average": retention.numbers["mean"]}),
-        percent_cell(helped),
-        number_cell(entry.stack(lambda s: s.average_performance)),
+    return estimate_cell(statistics.estimate_iqm(list(tasks.T)))
+
+
+def _tolerance_cell(entry: Entry) -> Cell:
+    runs = entry.stack(lambda s: s.normalised_performance)
+    low, high = statistics.tolerance_interval(runs, TOLERANCE) or (math.nan, math.nan)
+    text = f"{percent(low)} to {percent(high)}" if math.isfinite(low) else UNDEFINED
+    return Cell(text, numbers={"low": low, "high": high})
+
+
+def _retention_cell(entry: Entry) -> Cell:
+    cell = percent_cell(entry.stack(lambda s: metrics.mean_of_defined(metrics.values(s.retention))))
+    # Not under the name of a mean: who has learnt little can keep all of it, so nobody wins.
+    return Cell(cell.text, numbers={"average": cell.numbers["mean"]})
+
+
+def _transfer_cell(entry: Entry) -> Cell:
+    return percent_cell(
+        entry.stack(lambda s: metrics.mean_of_defined(metrics.values(s.forward_transfer)))
     )
 
 

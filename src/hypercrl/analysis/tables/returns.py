@@ -58,7 +58,7 @@ def success_table(comparison: Comparison) -> Table | None:
     )
 
 
-def matrix_table(comparison: Comparison) -> Table | None:
+def matrix_table(comparison: Comparison) -> Table:
     """r[i, j] in full: mean ± std over seeds."""
     tasks = range(len(comparison.tasks))
     rows = []

@@ -8,7 +8,7 @@ from hypercrl.analysis.table_formats import Cell, Table
 from hypercrl.analysis.tables.cells import sources
 
 
-def runs_table(comparison: Comparison) -> Table | None:
+def runs_table(comparison: Comparison) -> Table:
     """Which runs stand behind the numbers, which code made them, and how far each has come."""
     rows = []
     for entry in comparison.entries:
