@@ -8,7 +8,7 @@ and decay from there, so that metrics, figures and page have something worth sho
 import functools
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import imageio.v2 as imageio
@@ -86,12 +86,14 @@ class Recipe:
     levels: tuple[float, float] = PUSHER
     knows_random: bool = True
     skill: float = 1.0  # of the full gain, once a task is learnt
+    keep: float | None = None  # instead of the profile's
     fails: tuple[int, ...] = ()  # tasks on which hardly anything is learnt
     code: tuple[Code, ...] = (CODE,)
 
     @property
     def profile(self) -> Profile:
-        return PROFILES.get(self.method, Profile(keep=0.6))
+        usual = PROFILES.get(self.method, Profile(keep=0.6))
+        return usual if self.keep is None else replace(usual, keep=self.keep)
 
 
 def write_run(root: Path, recipe: Recipe) -> Path:

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ YARD = metrics.Yardstick(
     scale=np.array([340.0, 100.0, 400.0]),
     plain_scale=np.array([300.0, 120.0, 400.0]),
 )
-SUITE = {"num_tasks": 2, "eval_every": 0}
+SUITE: dict[str, Any] = {"num_tasks": 2, "eval_every": 0}
 
 
 def _compare(*paths: Path, current: str = "") -> Comparison:
@@ -271,14 +272,14 @@ def test_the_reference_must_share_every_setting_that_both_have(tmp_path, changed
 
 
 def test_of_several_references_all_take_the_one_that_most_agree_with(tmp_path):
-    def learner(rate):
-        return {"learner": {"learning_rate": rate, "network": {"hidden": [200]}}}
+    def recipe(method: str, rate: float, **options) -> Recipe:
+        return Recipe(method, learner={"learning_rate": rate}, **SUITE, **options)
 
     found = _compare(
-        write_run(tmp_path / "a", Recipe("single", **SUITE, **learner(1e-3))),
-        write_run(tmp_path / "b", Recipe("single", **SUITE, **learner(1e-2), skill=0.1)),
-        write_run(tmp_path, Recipe("ewc", **SUITE, **learner(1e-3))),
-        write_run(tmp_path, Recipe("hypercrl", **SUITE, **learner(1e-4))),
+        write_run(tmp_path / "a", recipe("single", 1e-3)),
+        write_run(tmp_path / "b", recipe("single", 1e-2, skill=0.1)),
+        write_run(tmp_path, recipe("ewc", 1e-3)),
+        write_run(tmp_path, recipe("hypercrl", 1e-4)),
     )
     for label in ("HyperCRL", "EWC"):
         (chosen,) = _entry(found, label).yardstick.runs

@@ -29,9 +29,11 @@ _PAGE_COLOURS = {
 
 # What stands together, in reading order: figure, tables, tables behind a fold.
 _BLOCKS: tuple[tuple[str, str | None, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("Ranking", "normalised", ("ranking",), ("normalised",)),
+    ("Performance profile", "profile", (), ()),
     ("Learning curves", "learning-curves", (), ()),
-    ("Retention", "retention", ("retention",), ()),
-    ("Forward transfer", "forward-transfer", ("forward-transfer",), ()),
+    ("Retention", "retention", ("retention",), ("retention-plain",)),
+    ("Forward transfer", "forward-transfer", ("forward-transfer",), ("forward-transfer-plain",)),
     ("Returns", "returns", ("returns",), ("matrix",)),
     ("Success", None, ("success",), ()),
     ("More metrics", None, ("metrics",), ()),
