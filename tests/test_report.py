@@ -19,18 +19,22 @@ from hypercrl.analysis.comparison import Comparison, compare
 from hypercrl.analysis.highlights import find_highlights
 from hypercrl.analysis.plots.embeddings import project
 from hypercrl.analysis.plots.learning_curves import plot_learning_curves
+from hypercrl.analysis.plots.ratios import plot_normalised
 from hypercrl.analysis.report import write_report
 from hypercrl.analysis.rollouts import VideoShelf
-from hypercrl.analysis.tables.ratios import forward_transfer_table, retention_table
+from hypercrl.analysis.tables import build_tables
+from hypercrl.analysis.tables.ranking import ranking_table
+from hypercrl.analysis.tables.ratios import retention_table
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import read_run
 from synthetic_runs import PROFILES, Recipe, write_matrix, write_run, write_runs
 
 NAN = math.nan
-TABLES = ("retention", "forward-transfer", "metrics", "returns", "success", "improvement")
+TABLES = ("ranking", "normalised", "retention", "retention-plain", "forward-transfer")
+TABLES += ("forward-transfer-plain", "metrics", "returns", "success", "improvement")
 TABLES += ("model-error", "cost", "matrix", "runs")
-FIGURES = ("learning-curves", "retention", "forward-transfer", "returns", "model-error", "cost")
-FIGURES += ("embeddings",)
+FIGURES = ("normalised", "profile", "learning-curves", "retention", "forward-transfer", "returns")
+FIGURES += ("model-error", "cost", "embeddings")
 SCREENS = [(1280, 900), (390, 844)]
 
 
@@ -138,23 +142,19 @@ def test_csv_holds_the_numbers_behind_the_cells(tmp_path):
     assert "seeds 1, 5" in table.sources
 
 
-def test_the_papers_number_stands_beside_ours_where_it_has_the_cell(tmp_path):
+def test_the_papers_number_stands_beside_the_plain_ratio_where_it_has_the_cell(tmp_path):
     returns = np.triu(np.full((5, 5), 300.0))
-    paths = [write_matrix(tmp_path, method, returns) for method in ("hypercrl", "single")]
-    comparison = _compare(*paths)
-    retention = retention_table(comparison)
-    transfer = forward_transfer_table(comparison)
-    assert retention is not None
-    assert transfer is not None
-    notes = [cell.note for cell in retention.rows[0][1]]
-    assert notes == [
-        f"paper {n}" for n in ("99 ± 10", "107 ± 9", "98 ± 13", "103 ± 15", "102 ± 6")
-    ] + [""]
-    assert transfer.rows[0][1][0].note == "paper 127 ± 22"
-    shorter = [write_matrix(tmp_path / "short", "hypercrl", returns[:3, :3])]
-    table = retention_table(_compare(*shorter))
-    assert table is not None
-    assert not any(cell.note for cell in table.rows[0][1])
+    random = [100.0] * 5
+    paths = [write_matrix(tmp_path, m, returns, random=random) for m in ("hypercrl", "single")]
+    tables = {table.name: table for table in build_tables(_compare(*paths))}
+    notes = [cell.note for cell in tables["retention-plain"].rows[0][1]]
+    assert notes == [f"paper {n}" for n in ("99 ± 10", "107 ± 9", "98 ± 13", "103 ± 15", "102 ± 6")]
+    assert tables["forward-transfer-plain"].rows[0][1][0].note == "paper 127 ± 22"
+    assert tables["retention"].columns[-1] == "Plain ratio"
+    assert [cell.note for cell in tables["retention"].rows[0][1]] == [""] * 7 + ["paper 102 ± 6"]
+    shorter = _compare(write_matrix(tmp_path / "short", "hypercrl", returns[:3, :3]))
+    for table in build_tables(shorter):
+        assert not any(cell.note.startswith("paper") for _, cells in table.rows for cell in cells)
 
 
 def test_an_undefined_ratio_shows_its_returns_instead(tmp_path):
@@ -164,28 +164,44 @@ def test_an_undefined_ratio_shows_its_returns_instead(tmp_path):
     table = retention_table(_compare(learnt, idle, lost))
     assert table is not None
     rows = dict(table.rows)
-    assert rows["SI"][0].text == "80"
-    assert rows["SI"][0].note == "1 undefined: 240 / 5.0"
-    assert rows["EWC"][0].text == "–"
-    assert rows["EWC"][0].note == "7.0 / −20.0"
-    assert not rows["EWC"][0].best
+    assert rows["SI"][1].text == "80"
+    assert rows["SI"][1].note == "1 not learnt: 240 / 5.0"
+    assert rows["EWC"][1].text == "–"
+    assert rows["EWC"][1].note == "7.0 / −20.0"
 
 
 def test_the_best_method_is_marked_and_the_reference_does_not_compete(tmp_path):
-    worse = write_matrix(tmp_path, "ewc", [[300.0, 30.0], [NAN, 300.0]])
+    worse = write_matrix(tmp_path, "ewc", [[300.0, 30.0], [NAN, 300.0]], random=[0.0, 0.0])
     better = write_matrix(tmp_path, "si", [[300.0, 240.0], [NAN, 300.0]])
     single = write_matrix(tmp_path, "single", [[300.0, 330.0], [NAN, 300.0]])
-    table = retention_table(_compare(worse, better, single))
-    assert table is not None
-    assert [(name, cells[0].best) for name, cells in table.rows] == [("SI", True), ("EWC", False)]
+    rows = ranking_table(_compare(worse, better, single)).rows
+    expected = {"SI": (True, True), "EWC": (False, False), "Single-task": (False, False)}
+    assert {name: (cells[0].best, cells[-1].best) for name, cells in rows} == expected
 
 
 def test_highlights_name_the_best_without_old_data_and_the_best_with(tmp_path):
-    comparison = _compare(*write_runs(tmp_path, ["si", "finetune", "multitask"], [0], num_tasks=3))
-    retention = find_highlights(comparison)[0]
-    assert retention.title == "Best retention"
-    assert retention.label == "SI"
-    assert retention.aside.startswith("With old data: Multi-task")
+    methods = ["si", "finetune", "multitask", "single"]
+    comparison = _compare(*write_runs(tmp_path, methods, [0, 1], num_tasks=3))
+    best, kept = find_highlights(comparison)[:2]
+    assert best.label == kept.label == "SI"
+    assert best.interval.startswith("± ")
+    assert best.aside.startswith("3 of 3 tasks learnt. With old data: Multi-task")
+
+
+def test_a_tolerance_interval_takes_eight_runs(tmp_path):
+    paths = write_runs(tmp_path, ["si", "single"], range(8), num_tasks=2, eval_every=0)
+    assert "Half of all runs" in ranking_table(_compare(*paths)).columns
+    fewer = [path for path in paths if not path.name.endswith("-7")]
+    assert "Half of all runs" not in ranking_table(_compare(*fewer)).columns
+
+
+def test_figures_show_every_single_run(tmp_path):
+    comparison = _compare(*write_runs(tmp_path, ["si", "single"], range(3), num_tasks=2))
+    drawing = plot_normalised(comparison, palette.assign_colours([comparison]))
+    assert drawing is not None
+    expected = 100 * comparison.entries[0].stack(lambda s: s.normalised_performance)
+    dots = [line for line in drawing.panels[0].lines if line.get_marker() == "o"]
+    assert [np.asarray(line.get_xdata()) for line in dots] == [pytest.approx(expected)]
 
 
 def test_colours_are_stable_and_distinct(tmp_path):
