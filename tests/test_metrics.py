@@ -410,7 +410,7 @@ def test_summary_prints_the_returns_and_the_ranking(tmp_path):
     write_matrix(tmp_path, "hypercrl", RETURNS, random=[0.0, 0.0, 0.0])
     write_matrix(tmp_path, "single", RETURNS / 2)
     text = _summary(tmp_path)
-    for part in ("240", "97", "200", "HyperCRL", "3 of 3", "Single-task (seed 0)"):
+    for part in ("240", "97", "200", "HyperCRL", "3 of 3", "Single-task, seed 0"):
         assert part in text
 
 

@@ -329,7 +329,7 @@ def test_names_are_shown_letter_by_letter(tmp_path, browser: Browser):
     _rename(run, method=method, tasks=[task, task])
     page = browser.open(write_report([run], tmp_path / "out"))
     returns = page.locator('[data-table="pusher-laptop-returns"]')
-    assert returns.locator("tbody th").inner_text() == method
+    assert returns.locator("tbody th").first.inner_text() == method
     assert returns.locator("thead th").nth(1).inner_text() == f"Task 1\n{task}"
     assert page.locator(".methods button").inner_text() == method
     assert page.locator("[data-wall]").first.inner_text() == f"Task 1: {task}"

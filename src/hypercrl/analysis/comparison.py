@@ -144,9 +144,13 @@ def _entries(runs: Sequence[Run]) -> tuple[Entry, ...]:
 
 
 def can_rank_normalised(entries: Sequence[Entry]) -> bool:
-    """A rank by different rulers would be none: all that have come to an end must have one."""
+    """Whether all that have come to an end are normalised with one and the same reference.
+
+    Half of what a strong planner reaches may be more than all that a weak one does.
+    """
     finished = [entry for entry in entries if math.isfinite(entry.final_return)]
-    return bool(finished) and all(math.isfinite(entry.normalised) for entry in finished)
+    rulers = {tuple(run.path for run in entry.yardstick.runs) for entry in finished}
+    return len(rulers) == 1 and all(math.isfinite(entry.normalised) for entry in finished)
 
 
 def _in_order_of_merit(entries: Sequence[Entry]) -> tuple[Entry, ...]:

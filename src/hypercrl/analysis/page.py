@@ -101,7 +101,7 @@ def _describe(
         "highlights": find_highlights(comparison),
         "blocks": [block for block in blocks if block],
         "walls": [_wall(comparison, task, shelf) for task in filmed_tasks(comparison)],
-        "runs": _block(chapter, "Runs", None, ("runs",), ()),
+        "runs": _block(chapter, "Runs", None, ("runs",), ("settings",)),
     }
 
 

@@ -40,13 +40,20 @@ def _plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) 
     figure, panels = panel_grid(num_tasks + 1, left=0.95)
     rows = metric.published.get(comparison.suite, {})
     averages = [np.array([metrics.mean_of_defined(run) for run in values]) for values in found]
-    whole = [statistics.estimate_iqm(list(values.T)) for values in found]
+    whole = [statistics.estimate_iqm([seeds]) for seeds in averages]
+    # Who has learnt little can retain all of it: the names say how much there was to retain.
+    learnt = [f" · {entry.learnt.replace(' of ', '/')}" for entry in entries]
+    names = [
+        _shorten(entry.label, extra if metric is RETENTION else "")
+        for entry, extra in zip(entries, learnt, strict=True)
+    ]
     for index, axes in enumerate(panels):
         axes.set_title("Average" if index == 0 else f"Task {metric.first_task + index - 1}")
         points = averages if index == 0 else [values[:, index - 1] for values in found]
         each = whole if index == 0 else [statistics.estimate_iqm([seeds]) for seeds in points]
         marks = [_paper_mark(rows.get(entry.method), index, num_tasks) for entry in entries]
         _plot_bars(axes, entries, each, points, marks, colours)
+        axes.set_yticks(range(len(entries)), names)
     share_limits(panels)
     shown = [
         f"{e.label} {percent(s.value)} % ({e.learnt} tasks learnt)"
@@ -56,6 +63,7 @@ def _plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) 
         f"{metric.reading} Bars are interquartile means over seeds, dots the single runs, "
         "whiskers 95 % bootstrap intervals"
     )
+    reading += ", beside the names how many tasks were learnt" if metric is RETENTION else ""
     reading += ", diamonds the paper's plain ratios." if metric.published else "."
     alt = f"{metric.title} on {comparison.title}, average over tasks: {', '.join(shown)}."
     name = figure_name(comparison, metric.name)
@@ -89,19 +97,19 @@ def _plot_bars(
             (whisker,) = axes.plot(ends, [row, row], color=INK.light, linewidth=1.1)
             mark_series(whisker, colours[entry.label])
         if np.isfinite(seeds).any():
-            (dots,) = axes.plot(100 * seeds, np.full(len(seeds), row + 0.18), "o", markersize=2.6)
+            (dots,) = axes.plot(100 * seeds, np.full(len(seeds), row + 0.18), "o", markersize=3.4)
             dots.set(markerfacecolor=INK.light, markeredgecolor=PAGE.light, markeredgewidth=0.5)
             mark_series(dots, colours[entry.label])
         if math.isfinite(mark):
             (diamond,) = axes.plot([mark], [row], marker="D", markersize=4, clip_on=False)
             diamond.set(markerfacecolor=PAGE.light, markeredgecolor=INK.light, markeredgewidth=0.9)
             mark_series(diamond, colours[entry.label])
-    axes.set_yticks(range(len(entries)), [_shorten(entry.label) for entry in entries])
     axes.set_ylim(len(entries) - 0.4, -0.6)
     axes.grid(False, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.set_xlabel("per cent")
 
 
-def _shorten(label: str) -> str:
-    return label if len(label) <= _LABEL_LENGTH else label[: _LABEL_LENGTH - 1] + "…"
+def _shorten(label: str, extra: str) -> str:
+    room = _LABEL_LENGTH - len(extra)
+    return (label if len(label) <= room else label[: room - 1] + "…") + extra

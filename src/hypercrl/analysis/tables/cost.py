@@ -20,8 +20,8 @@ def cost_table(comparison: Comparison) -> Table | None:
         "Trainable parameters; bytes that stay for one finished task, bytes kept for all of them "
         "at the end (old transitions included), and the most that is held at once while learning: "
         "the whole state and all transitions. Model evaluations behind one action, the median "
-        "seconds of an update session in the first and the last task, and the wall-clock time of "
-        "a whole run.",
+        "time of an update session in the last task and below it in the first, and the wall-clock "
+        "time of a whole run.",
         "Method",
         (
             "Parameters",
@@ -29,8 +29,7 @@ def cost_table(comparison: Comparison) -> Table | None:
             "Kept in all",
             "Peak while learning",
             "Evaluations per action",
-            "Session, first task",
-            "Session, last task",
+            "Update session",
             "Run",
         ),
         tuple(rows),
@@ -41,7 +40,8 @@ def cost_table(comparison: Comparison) -> Table | None:
 def _cost_cells(entry: Entry) -> tuple[Cell, ...]:
     last = [run.costs[-1] for run in entry.runs if run.costs]
     peaks = entry.stack(lambda scores: scores.peak_bytes)
-    seconds = mean_over_seeds(entry.stack(lambda scores: scores.seconds_per_session))
+    sessions = mean_over_seeds(entry.stack(lambda scores: scores.seconds_per_session))
+    start, end = float(sessions[0]), float(sessions[-1])
     whole = [sum(t.seconds for t in run.task_times) for run in entry.runs if run.complete]
     shown = [
         (_mean([cost.parameters for cost in last]), count),
@@ -49,11 +49,13 @@ def _cost_cells(entry: Entry) -> tuple[Cell, ...]:
         (_mean([bytes_kept(cost) for cost in last]), size),
         (_mean([np.nanmax(row) for row in peaks if not np.isnan(row).all()]), size),
         (_mean([cost.evaluations_per_action for cost in last]), count),
-        (float(seconds[0]), duration),
-        (float(seconds[-1]), duration),
-        (_mean([total for total in whole if total > 0]), duration),
     ]
-    return tuple(Cell(write(value), numbers={"": value}) for value, write in shown)
+    total = _mean([seconds for seconds in whole if seconds > 0])
+    return (
+        *(Cell(write(value), numbers={"": value}) for value, write in shown),
+        Cell(duration(end), f"first task {duration(start)}", {"first": start, "last": end}),
+        Cell(duration(total), numbers={"": total}),
+    )
 
 
 def _mean(found: Sequence[float]) -> float:

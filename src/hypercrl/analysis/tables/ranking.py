@@ -25,9 +25,9 @@ def ranking_table(comparison: Comparison) -> Table:
     entries = comparison.entries
     columns = {
         "Normalised return, %": [_normalised_cell(entry) for entry in entries],
+        "Tasks learnt": [Cell(entry.learnt) for entry in entries],
         "IQM [95 %]": [_iqm_cell(entry) for entry in entries],
         "Half of all runs": [_tolerance_cell(entry) for entry in entries],
-        "Tasks learnt": [Cell(entry.learnt) for entry in entries],
         "Retention, %": [_retention_cell(entry) for entry in entries],
         "Forward transfer, %": [_transfer_cell(entry) for entry in entries],
         "Return at the end": [
@@ -49,7 +49,7 @@ def ranking_table(comparison: Comparison) -> Table:
 
 def _reading(comparison: Comparison) -> str:
     by = "normalised return" if comparison.ranks_normalised else "plain return"
-    missing = "" if comparison.ranks_normalised else " (not every method has a normalised one)"
+    missing = "" if comparison.ranks_normalised else " (not all share one reference)"
     text = (
         f"Methods by their {by} at the end, mean over all tasks{missing}: the one number that "
         "counts both learning and keeping. Normalised, 0 is what random actions earn and 100 what "
@@ -97,7 +97,7 @@ def _transfer_cell(entry: Entry) -> Cell:
 def why_not_normalised(entry: Entry) -> str:
     """What a normalised return at the end is missing."""
     if entry.is_reference:
-        return "reference"
+        return "learns each task alone"
     if np.isnan(entry.final_return):
         return "unfinished"
     if not entry.yardstick.runs:

@@ -51,7 +51,7 @@ def _ratio_table(comparison: Comparison, metric: RatioMetric) -> Table | None:
     return Table(
         metric.name,
         f"{metric.title}, %",
-        metric.reading,
+        metric.brief,
         "Method",
         ("Tasks learnt", *_columns(comparison, metric), *last),
         # Who has learnt little can keep all of it: nobody wins a table of retention.

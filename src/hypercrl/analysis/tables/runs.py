@@ -46,12 +46,12 @@ def describe_reference(comparison: Comparison, entry: Entry) -> str:
         used = any(entry.runs[0] in other.yardstick.runs for other in comparison.entries)
         return "is one" if used else "is none: its settings match no other method's"
     names = [
-        f"{other.label} ({seeds(other.seeds)})"
+        f"{other.label}, {seeds(other.seeds)}"
         for other in comparison.entries
         if other.runs[0] in entry.yardstick.runs
     ]
     singles = [run for run in comparison.runs if run.method == METHOD]
-    return ", ".join(names) or explain_missing(entry.runs[0], singles)
+    return "; ".join(names) or explain_missing(entry.runs[0], singles)
 
 
 def settings_table(comparison: Comparison) -> Table | None:
