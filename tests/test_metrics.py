@@ -81,9 +81,8 @@ def test_negative_returns_have_retention_and_transfer_too():
     assert np.isnan(metrics.values(metrics.retention(returns, np.ones(2), yard.plain))).all()
 
 
-def test_differences_of_returns():
+def test_forgetting_counts_from_the_best_earlier_return():
     assert metrics.forgetting(RETURNS) == pytest.approx([90.0, -20.0])
-    assert metrics.backward_transfer(RETURNS) == pytest.approx([-50.0, 20.0])
 
 
 @pytest.mark.parametrize("denominator", [0.0, -40.0, -100.0, -84.0, NAN])
@@ -346,6 +345,28 @@ def test_entries_stand_in_the_order_of_what_they_can_do_at_the_end(tmp_path):
     mixed = _compare(*paths, other)
     assert not mixed.ranks_normalised  # one has no reference: all are ranked by plain returns
     assert mixed.entries[0].label == "EWC"
+
+
+def test_an_unfinished_seed_does_not_lower_the_number_of_tasks_learnt(tmp_path):
+    paths = write_runs(tmp_path, ["si", "single"], [0, 1], num_tasks=3)
+    paths.append(write_run(tmp_path, Recipe("si", 2, num_tasks=3, stop_after=1)))
+    paths.append(write_run(tmp_path, Recipe("si", 3, num_tasks=3, fails=(0,))))
+    assert _entry(_compare(*paths), "SI").learnt == "2.8 of 3"  # 3/4 + 1 + 1
+    lone = write_run(tmp_path / "lone", Recipe("si", num_tasks=3, stop_after=0))
+    assert _compare(lone).entries[0].learnt == "–"
+
+
+def test_a_run_that_blew_up_does_not_make_the_others_look_small(tmp_path):
+    found = _compare(
+        write_matrix(tmp_path, "si", RETURNS, random=[0.0, 0.0, 0.0]),
+        write_matrix(tmp_path, "ewc", np.where(np.isnan(RETURNS), NAN, -1e6)),
+        write_matrix(tmp_path, "single", RETURNS),
+    )
+    assert [(entry.label, entry.learnt) for entry in found.entries] == [
+        ("SI", "3 of 3"),
+        ("EWC", "0 of 3"),
+        ("Single-task", "3 of 3"),
+    ]
 
 
 def test_an_entry_says_which_code_made_it(tmp_path):

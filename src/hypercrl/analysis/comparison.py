@@ -60,9 +60,11 @@ class Entry:
 
     @property
     def learnt(self) -> str:
-        """How many tasks were learnt, mean over seeds."""
-        found = metrics.mean_of_defined(self.stack(lambda s: s.num_learnt))
-        return out_of(found, self.runs[0].num_tasks)
+        """How many tasks were learnt, mean over the seeds that came so far."""
+        own = mean_over_seeds(self.stack(lambda s: np.diagonal(s.returns)))
+        learnt = mean_over_seeds(self.stack(lambda s: s.learnt))
+        known = np.isfinite(own).any() and not np.isnan(learnt[np.isfinite(own)]).any()
+        return out_of(float(np.nansum(learnt)) if known else math.nan, len(learnt))
 
     @property
     def final_return(self) -> float:

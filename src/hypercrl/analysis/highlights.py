@@ -41,15 +41,17 @@ class Highlight:
 def find_highlights(comparison: Comparison) -> list[Highlight]:
     """The highlights that the comparison has numbers for: means over tasks and seeds."""
     entries = comparison.competitors
-    normalised = comparison.ranks_normalised
     leader = [entry for entry in entries if not entry.keeps_old_data][:1] or entries[:1]
     comparable = [entry for entry in entries if entry.has_common_probe]
+    best = (
+        ("Highest normalised return at the end", "%", percent, lambda s: s.normalised_performance)
+        if comparison.ranks_normalised
+        else ("Highest return at the end", "", number, lambda s: s.average_performance)
+    )
     found = (
-        _highlight(entries, "Highest normalised return at the end", "%", percent, _normalised)
-        if normalised
-        else _highlight(entries, "Highest return at the end", "", number, _final_return),
-        _highlight(leader, "What the leader retains", "%", percent, _retention),
-        _highlight(entries, "Best forward transfer", "%", percent, _forward_transfer),
+        _highlight(entries, *best),
+        _highlight(leader, "What the leader retains", "%", percent, lambda s: s.mean_retention),
+        _highlight(entries, "Best forward transfer", "%", percent, lambda s: s.mean_transfer),
         _highlight(comparable, "Lowest model error at the end", "", number, _final_error, min),
     )
     return [highlight for highlight in found if highlight is not None]
@@ -84,22 +86,6 @@ def _highlight(
     deviation = measured[winner.label][1]
     spread = "" if deviation is None else f"± {write(deviation, like=mean(winner))}"
     return Highlight(title, write(mean(winner)), unit, winner.label, spread, ". ".join(lines))
-
-
-def _normalised(scores: metrics.Scores) -> float:
-    return scores.normalised_performance
-
-
-def _final_return(scores: metrics.Scores) -> float:
-    return scores.average_performance
-
-
-def _retention(scores: metrics.Scores) -> float:
-    return metrics.mean_of_defined(metrics.values(scores.retention))
-
-
-def _forward_transfer(scores: metrics.Scores) -> float:
-    return metrics.mean_of_defined(metrics.values(scores.forward_transfer))
 
 
 def _final_error(scores: metrics.Scores) -> float:

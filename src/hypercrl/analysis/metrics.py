@@ -65,7 +65,7 @@ class Yardstick:
     single: Float[np.ndarray, "T"]
     """r*_i, from `runs`."""
     scale: Float[np.ndarray, "T"]
-    """Largest distance from `origin` that any of the compared runs reached."""
+    """Largest gain over `origin` that any of the compared runs reached."""
     plain_scale: Float[np.ndarray, "T"]
     """The same from 0."""
     runs: tuple[Run, ...] = ()
@@ -122,9 +122,12 @@ class Scores:
         return mean if math.isfinite(self.average_performance) else math.nan
 
     @property
-    def num_learnt(self) -> float:
-        """How many tasks were learnt; NaN where that cannot be told of any."""
-        return math.nan if np.isnan(self.learnt).all() else float(np.nansum(self.learnt))
+    def mean_retention(self) -> float:
+        return mean_of_defined(values(self.retention))
+
+    @property
+    def mean_transfer(self) -> float:
+        return mean_of_defined(values(self.forward_transfer))
 
 
 def score(run: Run, yard: Yardstick) -> Scores:
@@ -257,11 +260,6 @@ def forgetting(returns: Matrix) -> Float[np.ndarray, "T-1"]:
     return np.array(best) - returns[:-1, -1]
 
 
-def backward_transfer(returns: Matrix) -> Float[np.ndarray, "T-1"]:
-    """B_i = r[i, T] − r[i, i] (Lopez-Paz and Ranzato 2017)."""
-    return returns[:-1, -1] - np.diagonal(returns)[:-1]
-
-
 def zero_shot(run: Run) -> Float[np.ndarray, "T-1"]:
     """Z_i = r[i, i−1]: the return on task i > 1 before any training on it."""
     scores = np.full(run.num_tasks, math.nan)
@@ -320,9 +318,12 @@ def _mean_height(curve: Curve, start: int, end: int) -> float:
 def task_scales(
     runs: Sequence[Run], origin: Float[np.ndarray, "T"] | float
 ) -> Float[np.ndarray, "T"]:
-    """Per task the largest distance from `origin` in any of the runs; 0 where nothing is known."""
-    largest = [np.fmax.reduce(np.abs(returns_matrix(run).T - origin), axis=0) for run in runs]
-    return np.nan_to_num(np.fmax.reduce(largest, axis=0))
+    """Per task the largest gain over `origin` in any of the runs; 0 where there is none.
+
+    Distances below it do not count, lest one run that blew up makes all others look small.
+    """
+    largest = [np.fmax.reduce(returns_matrix(run).T - origin, axis=0) for run in runs]
+    return np.fmax(np.fmax.reduce(largest, axis=0), 0.0)
 
 
 def seconds_per_session(run: Run) -> Float[np.ndarray, "T"]:

@@ -22,7 +22,6 @@ def metrics_table(comparison: Comparison) -> Table | None:
         "Curve transfer, %": (percent_cell, lambda s: s.curve_transfer),
         "Worst case, %": (percent_cell, lambda s: metrics.values(s.worst_case)),
         "Forgetting": (number_cell, lambda s: metrics.forgetting(s.returns)),
-        "Backward transfer": (number_cell, lambda s: metrics.backward_transfer(s.returns)),
         "Zero-shot return": (number_cell, lambda s: s.zero_shot),
     }
     rows = []
@@ -39,8 +38,7 @@ def metrics_table(comparison: Comparison) -> Table | None:
         "learning curve and the single-task model's, over the area above the latter; it needs "
         "the curves of both. Worst case is the lowest later gain over that when learnt (the "
         "stability gap). In units of return: forgetting is the best earlier return minus the last "
-        "(lower is better), backward transfer the last minus that when learnt, zero-shot the "
-        "return before any training on a task.",
+        "(lower is better), zero-shot the return before any training on a task.",
         "Method",
         ("Tasks learnt", *columns),
         tuple(rows),

@@ -29,7 +29,7 @@ def ranking_table(comparison: Comparison) -> Table:
         "IQM [95 %]": [_iqm_cell(entry) for entry in entries],
         "Half of all runs": [_tolerance_cell(entry) for entry in entries],
         "Retention, %": [_retention_cell(entry) for entry in entries],
-        "Forward transfer, %": [_transfer_cell(entry) for entry in entries],
+        "Forward transfer, %": [percent_cell(e.stack(lambda s: s.mean_transfer)) for e in entries],
         "Return at the end": [
             number_cell(entry.stack(lambda s: s.average_performance)) for entry in entries
         ],
@@ -83,15 +83,9 @@ def _tolerance_cell(entry: Entry) -> Cell:
 
 
 def _retention_cell(entry: Entry) -> Cell:
-    cell = percent_cell(entry.stack(lambda s: metrics.mean_of_defined(metrics.values(s.retention))))
+    cell = percent_cell(entry.stack(lambda s: s.mean_retention))
     # Not under the name of a mean: who has learnt little can keep all of it, so nobody wins.
     return Cell(cell.text, numbers={"average": cell.numbers["mean"]})
-
-
-def _transfer_cell(entry: Entry) -> Cell:
-    return percent_cell(
-        entry.stack(lambda s: metrics.mean_of_defined(metrics.values(s.forward_transfer)))
-    )
 
 
 def why_not_normalised(entry: Entry) -> str:
