@@ -1,29 +1,51 @@
 """Run folders in the record format, with made-up but plausible contents.
 
-Each method is a pair of numbers: how much of an old task it keeps per later task, and how
-much of the old transitions it stores. Returns rise from idling to about 300 and decay from
-there, so that metrics, figures and page have something worth showing.
+Each method is a few numbers: how much of an old task it keeps per later task, how much of the
+old transitions it stores. Returns rise from what random actions earn to what a learnt task pays
+and decay from there, so that metrics, figures and page have something worth showing.
 """
 
 import functools
-import json
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import imageio.v2 as imageio
 import numpy as np
 
-IDLE, LEARNT = 5.0, 310.0  # returns of the pusher: doing nothing, and having learnt it
+from hypercrl.experiment import records
+from hypercrl.experiment.records import (
+    Cost,
+    Embeddings,
+    End,
+    Episode,
+    Evaluation,
+    Phase,
+    RandomPolicy,
+    Record,
+    Session,
+    SessionTime,
+    TaskTime,
+)
+from hypercrl.experiment.run_folder import CONFIG, Code, StoredConfig, video_name
 
-ZERO_SHOT = 0.3  # of a learnt task's return, before any training on it
+PUSHER = (5.0, 310.0)  # returns of random actions, and of a learnt task
+PENDULUM = (-1_200.0, -150.0)
+
+ZERO_SHOT = 0.3  # of a learnt task's gain, before any training on it
+NUM_RANDOM = 10  # episodes of random actions
+UPDATE_EVERY = 200  # control steps between sessions
+
+CODE = Code("0.2.0", "c0de" * 16)
+"""What made the runs, unless a recipe says otherwise."""
 
 
 @dataclass(frozen=True)
 class Profile:
     """How a made-up method behaves."""
 
-    keep: float  # share of the return on an old task that survives one more task
+    keep: float  # share of the gain on an old task that survives one more task
     memory_fraction: float = 0.0
     session_growth: float = 0.0  # more seconds per session with every task, as a share
     has_embeddings: bool = False
@@ -48,6 +70,7 @@ class Recipe:
     seed: int = 0
     suite: str = "pusher"
     preset: str = "laptop"
+    name: str = ""
     num_tasks: int = 5
     steps_per_task: int = 4_000
     eval_every: int = 400
@@ -56,30 +79,55 @@ class Recipe:
     stop_after: int | None = None  # tasks finished before the run broke off
     videos: bool = False
     successes: bool = False
+    planner: str = "icem"
+    planning: dict = field(default_factory=lambda: {"num_samples": 128, "horizon": 20})
     learner: dict = field(default_factory=lambda: {"learning_rate": 1e-3})
+    updates: int = 500
+    levels: tuple[float, float] = PUSHER
+    knows_random: bool = True
+    skill: float = 1.0  # of the full gain, once a task is learnt
+    keep: float | None = None  # instead of the profile's
+    fails: tuple[int, ...] = ()  # tasks on which hardly anything is learnt
+    code: tuple[Code, ...] = (CODE,)
 
     @property
     def profile(self) -> Profile:
-        return PROFILES.get(self.method, Profile(keep=0.6))
+        usual = PROFILES.get(self.method, Profile(keep=0.6))
+        return usual if self.keep is None else replace(usual, keep=self.keep)
 
 
 def write_run(root: Path, recipe: Recipe) -> Path:
     """Write one run folder below `root` and return it."""
-    folder = root / f"{recipe.suite}-{recipe.method}-{recipe.preset}-{recipe.seed}"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(_config(recipe)), encoding="utf-8")
     rng = np.random.default_rng([recipe.seed, *map(ord, recipe.method + recipe.suite)])
-    metrics, timing = [], []
     finished = recipe.num_tasks if recipe.stop_after is None else recipe.stop_after
+    found = [] if recipe.stop_after == 0 else _random_policies(recipe, rng)
     for task in range(finished):
-        metrics += _task_records(recipe, task, rng)
-        timing += _task_times(recipe, task, rng)
+        found += _task_records(recipe, task, rng)
+        found += _task_times(recipe, task, rng)
     if finished == recipe.num_tasks:
-        metrics.append({"kind": "end"})
-    _write_lines(folder / "metrics.jsonl", metrics)
-    _write_lines(folder / "timing.jsonl", timing)
+        found.append(End())
+    folder = write_records(root, recipe, found)
     if recipe.videos:
-        _write_videos(folder / "videos", finished)
+        _write_videos(folder, finished)
+    return folder
+
+
+def write_records(root: Path, recipe: Recipe, found: Sequence[Record]) -> Path:
+    """A run folder that holds exactly these records."""
+    folder = root / "-".join(
+        [
+            recipe.suite,
+            recipe.name or recipe.method,
+            recipe.preset,
+            recipe.planner,
+            f"{recipe.seed}",
+        ]
+    )
+    folder.mkdir(parents=True)
+    (folder / CONFIG).write_text(_config(recipe).to_json(), encoding="utf-8")
+    for file in records.FILES:
+        lines = [records.to_line(record) + "\n" for record in found if record.file == file]
+        (folder / f"{file}.jsonl").write_text("".join(lines), encoding="utf-8")
     return folder
 
 
@@ -97,87 +145,102 @@ def write_runs(root: Path, methods, seeds, suites=("pusher",), **options) -> lis
     ]
 
 
-def write_matrix(root: Path, method: str, returns, seed: int = 0, **options) -> Path:
-    """A run whose final evaluations are exactly a given matrix; NaN cells are left out."""
+def write_matrix(root: Path, method: str, returns, seed: int = 0, random=None, **options) -> Path:
+    """A run whose final evaluations are exactly a given matrix; NaN cells are left out.
+
+    `random` is the return of random actions on each task, if they were measured.
+    """
     returns = np.asarray(returns, float)
-    recipe = Recipe(method, seed, num_tasks=len(returns), stop_after=0, **options)
-    folder = write_run(root, recipe)
-    records = [
-        _evaluation(i, j, "final", 4_000, 4_000 * (j + 1), [returns[i, j]])
+    found: list[Record] = [
+        RandomPolicy(task, (value - 1, value + 1)) for task, value in enumerate(random or ())
+    ]
+    found += [
+        Evaluation(i, 4_000, 4_000 * (j + 1), j, "final", (returns[i, j],))
         for j in range(len(returns))
         for i in range(j + 1)
         if np.isfinite(returns[i, j])
     ]
-    _write_lines(folder / "metrics.jsonl", [*records, {"kind": "end"}])
-    return folder
+    return write_records(
+        root, Recipe(method, seed, num_tasks=len(returns), **options), [*found, End()]
+    )
 
 
-def _config(recipe: Recipe) -> dict:
+def _config(recipe: Recipe) -> StoredConfig:
     names = ["500/500 kg/m³", "100/500 kg/m³", "500/100 kg/m³", "500/250 kg/m³", "250/500 kg/m³"]
-    return {
-        "suite": recipe.suite,
-        "method": recipe.method,
-        "seed": recipe.seed,
-        "preset": recipe.preset,
-        "num_tasks": recipe.num_tasks,
-        "planner": "icem",
-        "tasks": [names[i % len(names)] for i in range(recipe.num_tasks)],
-        "state_dim": 10,
-        "learner": recipe.learner,
-        "planning": {"num_samples": 128, "horizon": 20},
-        "schedule": {"steps_per_task": recipe.steps_per_task, "update_every": 200},
-        "versions": {"hypercrl": "0.1.0"},
-    }
+    return StoredConfig(
+        suite=recipe.suite,
+        method=recipe.method,
+        preset=recipe.preset,
+        seed=recipe.seed,
+        num_tasks=recipe.num_tasks,
+        tasks=tuple(names[i % len(names)] for i in range(recipe.num_tasks)),
+        planner=recipe.planner,
+        schedule={
+            "steps_per_task": recipe.steps_per_task,
+            "update_every": UPDATE_EVERY,
+            "updates": recipe.updates,
+            "eval_every": recipe.eval_every,
+        },
+        learner=recipe.learner,
+        planning=recipe.planning,
+        state_dim=10,
+        action_dim=2,
+        name=recipe.name,
+        code=recipe.code,
+    )
 
 
-def _task_records(recipe: Recipe, task: int, rng) -> list[dict]:
-    records, before = [], task * recipe.steps_per_task
+def _random_policies(recipe: Recipe, rng) -> list[Record]:
+    if not recipe.knows_random:
+        return []
+    draws = rng.normal(recipe.levels[0], 3.0, size=(recipe.num_tasks, NUM_RANDOM))
+    return [RandomPolicy(task, tuple(map(float, row))) for task, row in enumerate(draws)]
+
+
+def _task_records(recipe: Recipe, task: int, rng) -> list[Record]:
+    found: list[Record] = []
+    before = task * recipe.steps_per_task
     if task:
-        records.append(_test(recipe, task, task - 1, "zero_shot", 0, before, ZERO_SHOT, rng))
+        found.append(_test(recipe, task, task - 1, "zero_shot", 0, before, ZERO_SHOT, rng))
     for step in range(recipe.episode_length, recipe.steps_per_task + 1, recipe.episode_length):
-        total_step = before + step
-        records.append(
-            {
-                "kind": "episode",
-                "task": task,
-                "episode": step // recipe.episode_length,
-                "step": step,
-                "total_step": total_step,
-                "return": _draw(_progress(recipe, task, task, step), rng),
-                "random": False,
-            }
-        )
-        if step % 200 == 0:
-            records.append(_session(task, step, total_step, rng))
+        total_step, number = before + step, step // recipe.episode_length
+        gained = _draw(recipe, task, _progress(recipe, task, task, step), rng)
+        found.append(Episode(task, step, total_step, number, gained, random=False))
+        if step % UPDATE_EVERY == 0:
+            validation = 0.12 + float(rng.uniform(0, 0.01))
+            found.append(Session(task, step, total_step, 0.1 + 1 / step, 0.01 * task, validation))
         if recipe.eval_every and step % recipe.eval_every == 0 and step < recipe.steps_per_task:
             for old in range(task + 1):
                 height = _progress(recipe, old, task, step)
-                records.append(_test(recipe, old, task, "training", step, total_step, height, rng))
+                found.append(_test(recipe, old, task, "training", step, total_step, height, rng))
     end = recipe.steps_per_task
     for old in range(task + 1):
         height = _progress(recipe, old, task, end)
-        records.append(_test(recipe, old, task, "final", end, before + end, height, rng))
-    return records + _task_end(recipe, task, rng)
+        found.append(_test(recipe, old, task, "final", end, before + end, height, rng))
+    return found + _task_end(recipe, task)
 
 
-def _task_end(recipe: Recipe, task: int, rng) -> list[dict]:
-    stored = int(recipe.steps_per_task * recipe.profile.memory_fraction) * 88
-    cost = {
-        "kind": "cost",
-        "task": task,
-        "parameters": 43_500 if recipe.profile.has_embeddings else 44_810 + 2_010 * task,
-        "bytes_per_task": 160 if recipe.profile.has_embeddings else 8_040,
-        "memory_bytes": stored * (task + 1),
-        "evaluations_per_action": 7_680,
-    }
-    if not recipe.profile.has_embeddings:
+def _task_end(recipe: Recipe, task: int) -> list[Record]:
+    small = recipe.profile.has_embeddings
+    stored = int(recipe.steps_per_task * recipe.profile.memory_fraction) * 88 * (task + 1)
+    cost = Cost(
+        task,
+        recipe.steps_per_task,
+        recipe.steps_per_task * (task + 1),
+        parameters=43_500 if small else 44_810 + 2_010 * task,
+        bytes_per_task=160 if small else 8_040,
+        memory_bytes=stored,
+        evaluations_per_action=7_680,
+        peak_bytes=900_000 + stored + (179_000 * task if small else 0) if recipe.code else None,
+    )
+    if not small:
         return [cost]
     vectors = np.random.default_rng(recipe.seed).normal(size=(recipe.num_tasks, 10))
-    return [cost, {"kind": "embeddings", "after": task, "vectors": vectors[: task + 1].tolist()}]
+    return [cost, Embeddings(task, tuple(tuple(v) for v in vectors[: task + 1].tolist()))]
 
 
 def _progress(recipe: Recipe, old: int, task: int, step: int) -> float:
-    """From 0 (idling) to 1 (learnt): a quick rise in its own task, then a decay."""
+    """From 0 (random) to 1 (learnt): a quick rise in its own task, then a decay."""
     share = step / recipe.steps_per_task
     if old == task:
         start = ZERO_SHOT if task else 0.0
@@ -185,69 +248,45 @@ def _progress(recipe: Recipe, old: int, task: int, step: int) -> float:
     return recipe.profile.keep ** (task - old - 1 + share)
 
 
-def _draw(height: float, rng) -> float:
-    return round(float(IDLE + (LEARNT - IDLE) * height + rng.normal(0, 12) * height), 3)
+def _draw(recipe: Recipe, task: int, height: float, rng) -> float:
+    idle, learnt = recipe.levels
+    skill = 0.02 if task in recipe.fails else recipe.skill
+    gain = height * skill * (1 + 0.04 * rng.normal())
+    return round(float(idle + (learnt - idle) * gain), 3)
 
 
-def _test(recipe, task, after, phase, step, total_step, height, rng) -> dict:
+def _test(recipe: Recipe, task: int, after: int, phase: Phase, step, total_step, height, rng):
     level = height * rng.normal(1.0, 0.04)
-    returns = [_draw(level, rng) for _ in range(recipe.eval_episodes)]
-    record = _evaluation(task, after, phase, step, total_step, returns)
-    if recipe.successes:
-        record["successes"] = [r > LEARNT / 2 for r in returns]
-    record["one_step"] = round(0.08 + 0.5 * (1 - min(height, 1.0)), 4)
-    record["h_step"] = round(0.2 + 0.9 * (1 - min(height, 1.0)), 4)
-    return record
+    returns = tuple(_draw(recipe, task, level, rng) for _ in range(recipe.eval_episodes))
+    error = 1.0 if task in recipe.fails else 1 - min(height, 1.0)
+    return Evaluation(
+        task,
+        step,
+        total_step,
+        after,
+        phase,
+        returns,
+        successes=tuple(r > sum(recipe.levels) / 2 for r in returns) if recipe.successes else None,
+        measures={"final error, m": tuple(0.01 + 0.1 * error for _ in returns)},
+        one_step=round(0.08 + 0.5 * error, 4),
+        h_step=round(0.2 + 0.9 * error, 4),
+    )
 
 
-def _evaluation(task, after, phase, step, total_step, returns) -> dict:
-    return {
-        "kind": "evaluation",
-        "task": task,
-        "after": after,
-        "phase": phase,
-        "step": step,
-        "total_step": total_step,
-        "returns": list(returns),
-        "successes": None,
-        "one_step": None,
-        "h_step": None,
-    }
-
-
-def _session(task: int, step: int, total_step: int, rng) -> dict:
-    return {
-        "kind": "session",
-        "task": task,
-        "step": step,
-        "total_step": total_step,
-        "loss": 0.1 + 1.0 / step,
-        "regulariser": 0.01 * task,
-        "validation": 0.12 + float(rng.uniform(0, 0.01)),
-    }
-
-
-def _task_times(recipe: Recipe, task: int, rng) -> list[dict]:
+def _task_times(recipe: Recipe, task: int, rng) -> list[Record]:
     each = 0.5 * (1 + recipe.profile.session_growth * task)
-    steps = range(200, recipe.steps_per_task + 1, 200)
-    sessions = [
-        {"kind": "session", "task": task, "step": s, "seconds": each * rng.uniform(0.95, 1.05)}
-        for s in steps
-    ]
+    steps = range(UPDATE_EVERY, recipe.steps_per_task + 1, UPDATE_EVERY)
+    sessions = [SessionTime(task, s, float(each * rng.uniform(0.95, 1.05))) for s in steps]
     training = each * len(steps)
-    total = {"kind": "task", "task": task, "seconds": training + 60.0, "planning": 30.0}
-    return [*sessions, {**total, "simulation": 20.0, "training": training, "evaluation": 10.0}]
-
-
-def _write_lines(file: Path, records: list[dict]) -> None:
-    file.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
+    return [*sessions, TaskTime(task, training + 60, 30.0, 20.0, training, 10.0)]
 
 
 def _write_videos(folder: Path, finished: int) -> None:
-    folder.mkdir()
     for after in range(finished):
         for task in range(after + 1):
-            (folder / f"task-{task}-after-{after}.mp4").write_bytes(_video())
+            file = folder / video_name(task, after)
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(_video())
 
 
 @functools.cache

@@ -19,18 +19,22 @@ from hypercrl.analysis.comparison import Comparison, compare
 from hypercrl.analysis.highlights import find_highlights
 from hypercrl.analysis.plots.embeddings import project
 from hypercrl.analysis.plots.learning_curves import plot_learning_curves
+from hypercrl.analysis.plots.ratios import plot_normalised
 from hypercrl.analysis.report import write_report
 from hypercrl.analysis.rollouts import VideoShelf
-from hypercrl.analysis.tables.ratios import forward_transfer_table, retention_table
+from hypercrl.analysis.tables import build_tables
+from hypercrl.analysis.tables.ranking import ranking_table
+from hypercrl.analysis.tables.ratios import retention_table
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import read_run
 from synthetic_runs import PROFILES, Recipe, write_matrix, write_run, write_runs
 
 NAN = math.nan
-TABLES = ("retention", "forward-transfer", "metrics", "returns", "success", "improvement")
+TABLES = ("ranking", "normalised", "retention", "retention-plain", "forward-transfer")
+TABLES += ("forward-transfer-plain", "metrics", "returns", "success", "improvement")
 TABLES += ("model-error", "cost", "matrix", "runs")
-FIGURES = ("learning-curves", "retention", "forward-transfer", "returns", "model-error", "cost")
-FIGURES += ("embeddings",)
+FIGURES = ("normalised", "profile", "learning-curves", "retention", "forward-transfer", "returns")
+FIGURES += ("model-error", "cost", "embeddings")
 SCREENS = [(1280, 900), (390, 844)]
 
 
@@ -46,9 +50,29 @@ def report(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def crowded(tmp_path_factory) -> Path:
+    """A page of names that no table has room for: 60 letters a method, 40 a task."""
+    root = tmp_path_factory.mktemp("runs")
+    words = "with a penalty on drift and a learning rate of its own, v2".ljust(60, "!")
+    unbroken = "antidisestablishmentarianism" * 3
+    tasks = [f"{k}, slide a block on rough wooden ground." for k in range(4)] + [unbroken[:40]]
+    for method, name in {"si": words, "hypercrl": unbroken[:60], "single": "single"}.items():
+        for run in write_runs(root, [method], [0, 1], successes=True, videos=True):
+            _rename(run, method=name, tasks=tasks)
+    return write_report([root], tmp_path_factory.mktemp("report") / "page")
+
+
+@pytest.fixture(scope="module")
 def browser():
     with start_browser() as chromium:
         yield chromium
+
+
+def _rename(run: Path, *, method: str, tasks: list[str]) -> None:
+    """Give a run's method and tasks names of somebody else's choice."""
+    config = json.loads((run / "config.json").read_text())
+    config |= {"method": method, "tasks": tasks}
+    (run / "config.json").write_text(json.dumps(config))
 
 
 def _compare(*paths: Path) -> Comparison:
@@ -118,23 +142,19 @@ def test_csv_holds_the_numbers_behind_the_cells(tmp_path):
     assert "seeds 1, 5" in table.sources
 
 
-def test_the_papers_number_stands_beside_ours_where_it_has_the_cell(tmp_path):
+def test_the_papers_number_stands_beside_the_plain_ratio_where_it_has_the_cell(tmp_path):
     returns = np.triu(np.full((5, 5), 300.0))
-    paths = [write_matrix(tmp_path, method, returns) for method in ("hypercrl", "single")]
-    comparison = _compare(*paths)
-    retention = retention_table(comparison)
-    transfer = forward_transfer_table(comparison)
-    assert retention is not None
-    assert transfer is not None
-    notes = [cell.note for cell in retention.rows[0][1]]
-    assert notes == [
-        f"paper {n}" for n in ("99 ± 10", "107 ± 9", "98 ± 13", "103 ± 15", "102 ± 6")
-    ] + [""]
-    assert transfer.rows[0][1][0].note == "paper 127 ± 22"
-    shorter = [write_matrix(tmp_path / "short", "hypercrl", returns[:3, :3])]
-    table = retention_table(_compare(*shorter))
-    assert table is not None
-    assert not any(cell.note for cell in table.rows[0][1])
+    random = [100.0] * 5
+    paths = [write_matrix(tmp_path, m, returns, random=random) for m in ("hypercrl", "single")]
+    tables = {table.name: table for table in build_tables(_compare(*paths))}
+    notes = [cell.note for cell in tables["retention-plain"].rows[0][1]]
+    assert notes == [f"paper {n}" for n in ("99 ± 10", "107 ± 9", "98 ± 13", "103 ± 15", "102 ± 6")]
+    assert tables["forward-transfer-plain"].rows[0][1][0].note == "paper 127 ± 22"
+    assert tables["retention"].columns[-1] == "Plain ratio"
+    assert [cell.note for cell in tables["retention"].rows[0][1]] == [""] * 7 + ["paper 102 ± 6"]
+    shorter = _compare(write_matrix(tmp_path / "short", "hypercrl", returns[:3, :3]))
+    for table in build_tables(shorter):
+        assert not any(cell.note.startswith("paper") for _, cells in table.rows for cell in cells)
 
 
 def test_an_undefined_ratio_shows_its_returns_instead(tmp_path):
@@ -144,28 +164,44 @@ def test_an_undefined_ratio_shows_its_returns_instead(tmp_path):
     table = retention_table(_compare(learnt, idle, lost))
     assert table is not None
     rows = dict(table.rows)
-    assert rows["SI"][0].text == "80"
-    assert rows["SI"][0].note == "1 undefined: 240 / 5.0"
-    assert rows["EWC"][0].text == "–"
-    assert rows["EWC"][0].note == "7.0 / −20.0"
-    assert not rows["EWC"][0].best
+    assert rows["SI"][1].text == "80"
+    assert rows["SI"][1].note == "1 not learnt: 240 / 5.0"
+    assert rows["EWC"][1].text == "–"
+    assert rows["EWC"][1].note == "7.0 / −20.0"
 
 
 def test_the_best_method_is_marked_and_the_reference_does_not_compete(tmp_path):
-    worse = write_matrix(tmp_path, "ewc", [[300.0, 30.0], [NAN, 300.0]])
+    worse = write_matrix(tmp_path, "ewc", [[300.0, 30.0], [NAN, 300.0]], random=[0.0, 0.0])
     better = write_matrix(tmp_path, "si", [[300.0, 240.0], [NAN, 300.0]])
     single = write_matrix(tmp_path, "single", [[300.0, 330.0], [NAN, 300.0]])
-    table = retention_table(_compare(worse, better, single))
-    assert table is not None
-    assert [(name, cells[0].best) for name, cells in table.rows] == [("SI", True), ("EWC", False)]
+    rows = ranking_table(_compare(worse, better, single)).rows
+    expected = {"SI": (True, True), "EWC": (False, False), "Single-task": (False, False)}
+    assert {name: (cells[0].best, cells[-1].best) for name, cells in rows} == expected
 
 
 def test_highlights_name_the_best_without_old_data_and_the_best_with(tmp_path):
-    comparison = _compare(*write_runs(tmp_path, ["si", "finetune", "multitask"], [0], num_tasks=3))
-    retention = find_highlights(comparison)[0]
-    assert retention.title == "Best retention"
-    assert retention.label == "SI"
-    assert retention.aside.startswith("With old data: Multi-task")
+    methods = ["si", "finetune", "multitask", "single"]
+    comparison = _compare(*write_runs(tmp_path, methods, [0, 1], num_tasks=3))
+    best, kept = find_highlights(comparison)[:2]
+    assert best.label == kept.label == "SI"
+    assert best.interval.startswith("± ")
+    assert best.aside.startswith("3 of 3 tasks learnt. With old data: Multi-task")
+
+
+def test_a_tolerance_interval_takes_eight_runs(tmp_path):
+    paths = write_runs(tmp_path, ["si", "single"], range(8), num_tasks=2, eval_every=0)
+    assert "Half of all runs" in ranking_table(_compare(*paths)).columns
+    fewer = [path for path in paths if not path.name.endswith("-7")]
+    assert "Half of all runs" not in ranking_table(_compare(*fewer)).columns
+
+
+def test_figures_show_every_single_run(tmp_path):
+    comparison = _compare(*write_runs(tmp_path, ["si", "single"], range(3), num_tasks=2))
+    drawing = plot_normalised(comparison, palette.assign_colours([comparison]))
+    assert drawing is not None
+    expected = 100 * comparison.entries[0].stack(lambda s: s.normalised_performance)
+    dots = [line for line in drawing.panels[0].lines if line.get_marker() == "o"]
+    assert [np.asarray(line.get_xdata()) for line in dots] == [pytest.approx(expected)]
 
 
 def test_colours_are_stable_and_distinct(tmp_path):
@@ -189,11 +225,8 @@ def test_more_methods_than_colours_still_get_one(tmp_path):
 
 def test_names_from_outside_are_escaped(tmp_path):
     run = write_run(tmp_path / "runs", Recipe("x", num_tasks=2))
-    config = json.loads((run / "config.json").read_text())
     evil = "<script>alert('$title')</script> & 50 % _"
-    config["tasks"] = [evil, evil]
-    config["method"] = evil
-    (run / "config.json").write_text(json.dumps(config))
+    _rename(run, method=evil, tasks=[evil, evil])
     page = write_report([run], tmp_path / "out")
     assert "<script>alert" not in page.read_text()
     assert html.escape("<script>alert") in page.read_text()
@@ -269,26 +302,74 @@ def test_a_missing_browser_is_named(monkeypatch):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("width", "height"), SCREENS)
 def test_page_shows_everything_on_every_screen(report, browser: Browser, width, height, scheme):
-    browser.open(report, width=width, height=height, scheme=scheme)
-    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    page = browser.open(report, width=width, height=height, scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     for kind, names in (("figure", FIGURES), ("table", TABLES)):
         for name in names:
-            target = f'document.querySelector(`[data-{kind}="pusher-laptop-{name}"]`)'
-            box = browser.evaluate(
-                f"(() => {{ const e = {target}; e.closest('details')?.setAttribute('open', '');"
-                " const b = e.getBoundingClientRect(); return [b.width, b.height]; })()"
-            )
-            assert min(box) > 60, name
-    smallest = browser.evaluate(
+            box = page.locator(f'[data-{kind}="pusher-laptop-{name}"]').bounding_box()
+            assert box is not None
+            assert min(box["width"], box["height"]) > 60, name
+    smallest = page.evaluate(
         "Math.min(...[...document.querySelectorAll('.panels text')]"
         ".map(t => t.getBoundingClientRect()).map(b => Math.min(b.height, b.width ? 99 : 0)))"
     )
     assert smallest >= 9  # CSS pixels: text in figures stays legible on a phone
     # The open table of all returns must not widen the page either.
-    assert browser.evaluate("document.documentElement.scrollWidth") <= width
-    assert browser.evaluate("[...document.querySelectorAll('.panels')].every(p => p.ariaLabel)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("[...document.querySelectorAll('.panels')].every(p => p.ariaLabel)")
     assert browser.errors == []
+    assert browser.requests
     assert all(r.startswith(("file:", "data:")) for r in browser.requests)
+
+
+def test_names_are_shown_letter_by_letter(tmp_path, browser: Browser):
+    run = write_run(tmp_path / "runs", Recipe("x", num_tasks=2, videos=True))
+    method, task = """<b>x</b> "quoted" &amp; 'own' {{ 7 * 7 }}""", '"><i>y</i> {% raw %}'
+    _rename(run, method=method, tasks=[task, task])
+    page = browser.open(write_report([run], tmp_path / "out"))
+    returns = page.locator('[data-table="pusher-laptop-returns"]')
+    assert returns.locator("tbody th").first.inner_text() == method
+    assert returns.locator("thead th").nth(1).inner_text() == f"Task 1\n{task}"
+    assert page.locator(".methods button").inner_text() == method
+    assert page.locator("[data-wall]").first.inner_text() == f"Task 1: {task}"
+    alt = f"{method} on task 1 ({task}) after training task 1"
+    assert page.locator("video").first.get_attribute("aria-label") == alt
+    assert page.locator("i").count() == 0
+    assert browser.errors == []
+
+
+TABLE_BOXES = """boxes => boxes.map(box => {
+  box.scrollLeft = 1e4;
+  const { left, right } = box.getBoundingClientRect();
+  const rows = [...box.querySelectorAll("tbody th")].map(row => row.getBoundingClientRect());
+  return {
+    left, right,
+    scrolled: box.scrollLeft,
+    stuck: rows.every(row => Math.abs(row.left - left) < 1),
+    share: rows[0].width / box.clientWidth,
+    cut: [...box.querySelectorAll(".name")].filter(n => n.scrollWidth > n.clientWidth).length,
+  };
+})"""
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_long_names_wrap_and_wide_tables_scroll_in_their_own_box(
+    crowded, browser: Browser, width, height
+):
+    page = browser.open(crowded, width=width, height=height)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    boxes = page.locator(".scroll").evaluate_all(TABLE_BOXES)
+    assert len(boxes) == len(TABLES)
+    for box in boxes:
+        assert box["left"] >= 0
+        assert box["right"] <= width
+        assert box["cut"] == 0  # letters beyond their box
+        assert box["stuck"]
+        assert box["share"] < 0.55  # of the width, for names; the numbers have the rest
+    # Five tasks fit a desktop; on a phone the numbers pass beside the names.
+    assert any(box["scrolled"] for box in boxes) == (width < 600)
 
 
 LUMINANCE = """(colour => {
@@ -300,71 +381,68 @@ LUMINANCE = """(colour => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_enough_contrast(report, browser: Browser, scheme):
-    browser.open(report, width=1280, height=900, scheme=scheme)
-    ground = browser.evaluate(f"{LUMINANCE}(getComputedStyle(document.body).backgroundColor)")
-    assert (ground > 0.5) == (scheme == "light")
-    card = browser.evaluate(
-        f"{LUMINANCE}(getComputedStyle(document.querySelector('.block')).backgroundColor)"
-    )
+    page = browser.open(report, scheme=scheme)
+
+    def luminance(selector: str, style: str) -> float:
+        element = f"document.querySelector('{selector}')"
+        return page.evaluate(f"{LUMINANCE}(getComputedStyle({element}).{style})")
+
+    assert (luminance("body", "backgroundColor") > 0.5) == (scheme == "light")
+    card = luminance(".block", "backgroundColor")
     texts = {".reading": "color", "td": "color", "td small": "color", ".panels text": "fill"}
     for selector, style in {**texts, ".sources a": "color"}.items():
-        text = browser.evaluate(
-            f"{LUMINANCE}(getComputedStyle(document.querySelector('{selector}')).{style})"
-        )
+        text = luminance(selector, style)
         brighter, darker = max(text, card), min(text, card)
         assert (brighter + 0.05) / (darker + 0.05) >= 4.5, selector  # WCAG AA
 
 
 def test_theme_button_overrides_the_system(report, browser: Browser):
-    browser.open(report, width=1280, height=900, scheme="light")
+    page = browser.open(report)
     background = "getComputedStyle(document.body).backgroundColor"
-    light = browser.evaluate(background)
-    browser.evaluate("document.getElementById('theme').click()")
-    assert browser.evaluate(background) != light
-    browser.evaluate("document.getElementById('theme').click()")
-    assert browser.evaluate(background) == light
-    browser.evaluate("localStorage.clear()")
+    light = page.evaluate(background)
+    page.click("#theme")
+    assert page.evaluate(background) != light
+    page.reload()
+    assert page.evaluate(background) != light
+    page.click("#theme")
+    assert page.evaluate(background) == light
 
 
 def test_method_buttons_hide_and_show_a_method(report, browser: Browser):
-    browser.open(report, width=1280, height=900, scheme="light")
-    hidden = "document.querySelectorAll('.panels .off').length"
-    button = "document.querySelector('.methods button')"
-    assert browser.evaluate(hidden) == 0
-    browser.evaluate(f"{button}.click()")
-    assert browser.evaluate(hidden) > 5
-    assert browser.evaluate(f"{button}.ariaPressed") == "false"
-    browser.evaluate(f"{button}.click()")
-    assert browser.evaluate(hidden) == 0
+    page = browser.open(report)
+    hidden, button = page.locator(".panels .off"), page.locator(".methods button").first
+    assert hidden.count() == 0
+    button.click()
+    assert hidden.count() > 5
+    assert button.get_attribute("aria-pressed") == "false"
+    button.click()
+    assert hidden.count() == 0
 
 
 def test_keyboard_reaches_the_controls(report, browser: Browser):
-    browser.open(report, width=1280, height=900, scheme="light")
+    page = browser.open(report)
     reached = []
     for _ in range(6):
-        for kind in ("rawKeyDown", "keyUp"):
-            browser.call(
-                "Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9
-            )
-        reached.append(browser.evaluate("document.activeElement.className || 'link'"))
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.className || 'link'"))
     assert reached[0] == "skip"
     assert "theme" in reached
-    outline = browser.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
 
 
 @pytest.mark.parametrize(("width", "height"), SCREENS)
 def test_videos_play_and_tabs_change_the_task(report, browser: Browser, width, height):
-    browser.open(report, width=width, height=height, scheme="light")
-    browser.evaluate("document.querySelector('.rollouts').scrollIntoView()")
+    page = browser.open(report, width=width, height=height)
+    page.locator(".rollouts").scroll_into_view_if_needed()
     shown = "document.querySelector('.wall:not([hidden]) video')"
-    browser.wait_for(f"{shown}.videoWidth === 320 && {shown}.currentTime > 0.3")
-    assert browser.evaluate("document.querySelectorAll('.wall:not([hidden]) video').length") == 8
-    browser.evaluate("document.querySelectorAll('[data-wall]')[1].click()")
-    assert "on task 2" in browser.evaluate(f"{shown}.ariaLabel")
-    browser.wait_for(f"{shown}.currentTime > 0.3 && !{shown}.paused")
-    browser.evaluate("document.querySelector('.play').click()")
-    assert browser.evaluate(f"{shown}.paused")
+    page.wait_for_function(f"{shown}.videoWidth === 320 && {shown}.currentTime > 0.3")
+    assert page.locator(".wall:not([hidden]) video").count() == 8
+    page.locator("[data-wall]").nth(1).click()
+    assert "on task 2" in page.evaluate(f"{shown}.ariaLabel")
+    page.wait_for_function(f"{shown}.currentTime > 0.3 && !{shown}.paused")
+    page.click(".play")
+    assert page.evaluate(f"{shown}.paused")
     assert browser.errors == []
 
 

@@ -5,41 +5,25 @@ entries of their own, labelled with what differs, so that an ablation needs no s
 """
 
 import itertools
+import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from hypercrl.analysis import metrics, paper
+from hypercrl.analysis import metrics, paper, reference
+from hypercrl.analysis.formatting import out_of
+from hypercrl.analysis.labels import choose_labels, make_unique
+from hypercrl.analysis.metrics import Scores, Yardstick
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import Run
 
-_CHANGES_NOTHING = ("seed", "versions")
-"""Entries of a configuration that do not make runs different experiments."""
-
-
-@dataclass(frozen=True)
-class Scores:
-    """All metrics of one run."""
-
-    returns: metrics.Matrix
-    successes: metrics.Matrix
-    one_step: metrics.Matrix
-    h_step: metrics.Matrix
-    retention: tuple[metrics.Ratio, ...]  # tasks 1 … T−1
-    forward_transfer: tuple[metrics.Ratio, ...]  # tasks 2 … T
-    worst_case: tuple[metrics.Ratio, ...]  # tasks 1 … T−1
-    learning_area: tuple[metrics.Ratio, ...]
-    average_performance: float
-    forgetting: Float[np.ndarray, "T-1"]
-    backward_transfer: Float[np.ndarray, "T-1"]
-    zero_shot: Float[np.ndarray, "T-1"]
-    seconds_per_session: Float[np.ndarray, "T"]
-    bytes_kept: Float[np.ndarray, "T"]
+_BEFORE_CODE = "0.1.0"
+"""The version whose runs do not name the code that made them."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +33,7 @@ class Entry:
     method: str
     label: str
     runs: tuple[Run, ...]
+    yardstick: Yardstick
     scores: tuple[Scores, ...]
 
     @property
@@ -57,27 +42,54 @@ class Entry:
 
     @property
     def is_reference(self) -> bool:
-        return self.method == metrics.REFERENCE_METHOD
+        return self.method == reference.METHOD
 
     @property
     def keeps_old_data(self) -> bool:
         return any(cost.memory_bytes > 0 for run in self.runs for cost in run.costs)
 
+    @property
+    def has_common_probe(self) -> bool:
+        """Whether its model errors are on the transitions that all methods are measured on."""
+        return all(run.config.code for run in self.runs)
+
+    @property
+    def normalised(self) -> float:
+        """The normalised return at the end, mean over tasks and seeds."""
+        return metrics.mean_of_defined(self.stack(lambda s: s.normalised_performance))
+
+    @property
+    def learnt(self) -> str:
+        """How many tasks were learnt, mean over the seeds that came so far."""
+        own = mean_over_seeds(self.stack(lambda s: np.diagonal(s.returns)))
+        learnt = mean_over_seeds(self.stack(lambda s: s.learnt))
+        known = np.isfinite(own).any() and not np.isnan(learnt[np.isfinite(own)]).any()
+        return out_of(float(np.nansum(learnt)) if known else math.nan, len(learnt))
+
+    @property
+    def final_return(self) -> float:
+        return metrics.mean_of_defined(self.stack(lambda s: s.average_performance))
+
     def stack(self, read: Callable[[Scores], Any]) -> np.ndarray:
         """One quantity of every seed, stacked along a first axis."""
         return np.stack([np.asarray(read(scores), float) for scores in self.scores])
 
+    def made_by(self, current: str) -> str:
+        """Which code made its runs; `current` is the fingerprint of this installation's."""
+        names = dict.fromkeys(name for run in self.runs for name in _code_names(run, current))
+        return next(iter(names)) if len(names) == 1 else f"mixed: {', '.join(names)}"
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """Entries on the same tasks under the same preset."""
+    """Entries on the same tasks under the same preset, the best first and the reference last."""
 
     suite: str
     preset: str
     tasks: tuple[str, ...]
     entries: tuple[Entry, ...]
-    reference: Float[np.ndarray, "T"]  # r*_i, NaN without runs of the reference method
     slug: str  # a name for files and links, unique in a report
+    current: str = ""  # fingerprint of the code that reads the runs; empty if nobody said
 
     @property
     def title(self) -> str:
@@ -87,59 +99,70 @@ class Comparison:
     def runs(self) -> tuple[Run, ...]:
         return tuple(run for entry in self.entries for run in entry.runs)
 
+    @property
+    def competitors(self) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if not entry.is_reference)
 
-def compare(runs: Sequence[Run]) -> list[Comparison]:
-    """Group runs into comparisons, in the paper's order of suites and methods."""
-    groups: dict[tuple, list[Run]] = {}
+    @property
+    def ranks_normalised(self) -> bool:
+        """Whether entries are ranked by normalised return; else by plain return at the end."""
+        return can_rank_normalised(self.competitors)
+
+
+def compare(runs: Sequence[Run], current: str = "") -> list[Comparison]:
+    """Group runs into comparisons, in the paper's order of suites."""
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.suite, run.preset, run.tasks), []).append(run)
     order = list(paper.SUITE_NAMES)
     keys = sorted(groups, key=lambda key: (_rank(key[0], order), *key))
-    slugs = _unique_slugs([groups[key][0] for key in keys])
-    return [_comparison(groups[key], slug) for key, slug in zip(keys, slugs, strict=True)]
+    plain = [re.sub(r"[^a-z0-9]+", "-", f"{key[0]} {key[1]}".lower()).strip("-") for key in keys]
+    found = []
+    for key, slug in zip(keys, make_unique(plain, "-"), strict=True):
+        suite, preset, tasks = key
+        found.append(Comparison(suite, preset, tasks, _entries(groups[key]), slug, current))
+    return found
 
 
-def _unique_slugs(firsts: Sequence[Run]) -> list[str]:
-    """Suite and preset; a number as well where other tasks share both."""
-    plain = [re.sub(r"[^a-z0-9]+", "-", f"{r.suite} {r.preset}".lower()) for r in firsts]
-    earlier = [plain[:k].count(slug) for k, slug in enumerate(plain)]
-    return [f"{slug}-{n + 1}" if n else slug for slug, n in zip(plain, earlier, strict=True)]
-
-
-def _comparison(runs: Sequence[Run], slug: str) -> Comparison:
-    first = runs[0]
-    scales = metrics.task_scales(runs)
-    reference = metrics.reference_returns(runs, first.num_tasks)
+def _entries(runs: Sequence[Run]) -> tuple[Entry, ...]:
+    """One a configuration, in order of merit."""
+    groups: dict[str, list[Run]] = {}
     order = list(paper.METHOD_NAMES)
-    entries = []
-    for method in sorted({run.method for run in runs}, key=lambda m: (_rank(m, order), m)):
-        for label, members in _variants(method, [r for r in runs if r.method == method]).items():
-            members = sorted(members, key=lambda run: run.seed)
-            _refuse_duplicates(members)
-            scores = tuple(score(run, reference, scales) for run in members)
-            entries.append(Entry(method, label, tuple(members), scores))
-    return Comparison(first.suite, first.preset, first.tasks, tuple(entries), reference, slug)
+    for run in sorted(runs, key=lambda run: (_rank(run.method, order), run.method)):
+        groups.setdefault(json.dumps(run.config.settings(), sort_keys=True), []).append(run)
+    variants = [tuple(sorted(members, key=lambda run: run.seed)) for members in groups.values()]
+    for members in variants:
+        _refuse_duplicates(members)
+    labels = choose_labels([members[0].config for members in variants])
+    entries = [
+        Entry(
+            members[0].method, label, members, yard, tuple(metrics.score(r, yard) for r in members)
+        )
+        for members, label, yard in zip(
+            variants, labels, reference.find_yardsticks(variants), strict=True
+        )
+    ]
+    return _in_order_of_merit(entries)
 
 
-def score(run: Run, reference: Float[np.ndarray, "T"], scales: Float[np.ndarray, "T"]) -> Scores:
-    """Every metric of one run."""
-    returns = metrics.returns_matrix(run)
-    return Scores(
-        returns=returns,
-        successes=metrics.success_matrix(run),
-        one_step=metrics.error_matrix(run, "one_step"),
-        h_step=metrics.error_matrix(run, "h_step"),
-        retention=tuple(metrics.retention(returns, scales)),
-        forward_transfer=tuple(metrics.forward_transfer(returns, reference, scales)),
-        worst_case=tuple(metrics.worst_case(run, scales)),
-        learning_area=tuple(metrics.learning_area(run, reference, scales)),
-        average_performance=metrics.average_performance(returns),
-        forgetting=metrics.forgetting(returns),
-        backward_transfer=metrics.backward_transfer(returns),
-        zero_shot=metrics.zero_shot(run),
-        seconds_per_session=metrics.seconds_per_session(run),
-        bytes_kept=metrics.bytes_kept(run),
-    )
+def can_rank_normalised(entries: Sequence[Entry]) -> bool:
+    """Whether all that have come to an end are normalised with one and the same reference.
+
+    Half of what a strong planner reaches may be more than all that a weak one does.
+    """
+    finished = [entry for entry in entries if math.isfinite(entry.final_return)]
+    rulers = {tuple(run.path for run in entry.yardstick.runs) for entry in finished}
+    return len(rulers) == 1 and all(math.isfinite(entry.normalised) for entry in finished)
+
+
+def _in_order_of_merit(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    normalised = can_rank_normalised([entry for entry in entries if not entry.is_reference])
+
+    def key(entry: Entry) -> tuple[bool, bool, float]:
+        value = entry.normalised if normalised else entry.final_return
+        return entry.is_reference, math.isnan(value), -np.nan_to_num(value)
+
+    return tuple(sorted(entries, key=key))
 
 
 def mean_over_seeds(stacked: Float[np.ndarray, "K *S"]) -> Float[np.ndarray, "*S"]:
@@ -149,33 +172,15 @@ def mean_over_seeds(stacked: Float[np.ndarray, "K *S"]) -> Float[np.ndarray, "*S
     return np.where(counts > 0, sums / np.maximum(counts, 1), math.nan)
 
 
-def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """The entries of a nested configuration that matter, under dotted names."""
-    for key, value in config.items():
-        if not prefix and key in _CHANGES_NOTHING:
-            continue
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
-def _variants(method: str, runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs of one method by label; the label says what differs, if anything does."""
-    flat = [run.config.settings() for run in runs]
-    keys = sorted({key for config in flat for key in config})
-    differing = [key for key in keys if len({str(config.get(key)) for config in flat}) > 1]
-    name = paper.METHOD_NAMES.get(method, method.replace("_", "-"))
-    variants: dict[str, list[Run]] = {}
-    for run, config in zip(runs, flat, strict=True):
-        extra = ", ".join(f"{_setting_name(key)} {config.get(key)}" for key in differing)
-        variants.setdefault(f"{name} ({extra})" if extra else name, []).append(run)
-    return variants
-
-
-def _setting_name(key: str) -> str:
-    """A dotted name without the part of the configuration that it stands in."""
-    return key.partition(".")[2] or key
+def _code_names(run: Run, current: str) -> list[str]:
+    if not run.config.code:
+        return [f"older: version {_BEFORE_CODE}"]
+    return [
+        "current"
+        if code.fingerprint == current
+        else f"{'older: ' if current else ''}version {code.version} ({code.fingerprint[:8]})"
+        for code in run.config.code
+    ]
 
 
 def _refuse_duplicates(runs: Sequence[Run]) -> None:

@@ -45,6 +45,11 @@ def percent_spread(mean: float, deviation: float | None) -> str:
     return percent(mean) if deviation is None else f"{percent(mean)} ± {percent(deviation)}"
 
 
+def out_of(found: float, total: int) -> str:
+    """How many of so many; a mean over seeds may be between two whole numbers."""
+    return f"{found:.2g} of {total}" if math.isfinite(found) else UNDEFINED
+
+
 def count(value: float) -> str:
     """A number of things: parameters, evaluations."""
     if not math.isfinite(value):

@@ -1,21 +1,21 @@
 """The few numbers that open a report: who does best, honestly told.
 
-Methods that store old transitions play an easier game; the highlight names the best one
-without, and beside it the best one with. The reference method takes no part.
+Methods are ranked by what they can do at the end. Methods that store old transitions play an
+easier game; a card names the best one without, and beside it the best one with. What the
+leader keeps stands beside how much it learnt: the highest retention of all may be that of a
+method that learnt next to nothing. The reference method takes no part.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
-
-import numpy as np
 
 from hypercrl.analysis import metrics, statistics
 from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.formatting import number, percent
 
-Measure = Callable[[Entry], statistics.Estimate]
+Measure = Callable[[metrics.Scores], float]
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -28,7 +28,7 @@ class Write(Protocol):
 
 @dataclass(frozen=True)
 class Highlight:
-    """One card: a title, a value with its unit, who reached it, and who else is worth a line."""
+    """One card: a title, a value with its unit, who reached it, and what else is worth a line."""
 
     title: str
     value: str
@@ -39,66 +39,54 @@ class Highlight:
 
 
 def find_highlights(comparison: Comparison) -> list[Highlight]:
-    """The highlights that the comparison has numbers for."""
-    wanted: list[tuple[str, str, Write, Measure, bool]] = [
-        ("Best retention", "%", percent, _retention, True),
-        ("Best forward transfer", "%", percent, _forward_transfer, True),
-        ("Highest return at the end", "", number, _final_return, True),
-        ("Lowest model error at the end", "", number, _final_error, False),
-    ]
-    found = (_highlight(comparison, *row) for row in wanted)
+    """The highlights that the comparison has numbers for: means over tasks and seeds."""
+    entries = comparison.competitors
+    leader = [entry for entry in entries if not entry.keeps_old_data][:1] or entries[:1]
+    comparable = [entry for entry in entries if entry.has_common_probe]
+    best = (
+        ("Highest normalised return at the end", "%", percent, lambda s: s.normalised_performance)
+        if comparison.ranks_normalised
+        else ("Highest return at the end", "", number, lambda s: s.average_performance)
+    )
+    found = (
+        _highlight(entries, *best),
+        _highlight(leader, "What the leader retains", "%", percent, lambda s: s.mean_retention),
+        _highlight(entries, "Best forward transfer", "%", percent, lambda s: s.mean_transfer),
+        _highlight(comparable, "Lowest model error at the end", "", number, _final_error, min),
+    )
     return [highlight for highlight in found if highlight is not None]
 
 
 def _highlight(
-    comparison: Comparison,
+    entries: Sequence[Entry],
     title: str,
     unit: str,
     write: Write,
     measure: Measure,
-    higher_is_better: bool,
+    best: Callable = max,
 ) -> Highlight | None:
-    sign = 1 if higher_is_better else -1
-    measured = [(entry, measure(entry)) for entry in comparison.entries if not entry.is_reference]
-    ranked = sorted(
-        (pair for pair in measured if math.isfinite(pair[1].value)),
-        key=lambda pair: -sign * pair[1].value,
-    )
-    frugal = [pair for pair in ranked if not pair[0].keeps_old_data]
-    hoarding = [pair for pair in ranked if pair[0].keeps_old_data]
-    if not ranked:
+    measured = {entry.label: statistics.mean_std(entry.stack(measure)) for entry in entries}
+    known = [entry for entry in entries if math.isfinite(measured[entry.label][0])]
+    if not known:
         return None
-    entry, estimate = (frugal or hoarding)[0]
-    aside = ""
-    if frugal and hoarding:
-        rival, theirs = hoarding[0]
-        aside = f"With old data: {rival.label} {_with_unit(write(theirs.value), unit)}"
-    elif len(ranked) > 1:
-        rival, theirs = ranked[1]
-        aside = f"Next: {rival.label} {_with_unit(write(theirs.value), unit)}"
-    interval = ""
-    if estimate.interval:
-        low, high = (write(end, like=estimate.value) for end in estimate.interval)
-        interval = f"{low} to {high}"
-    return Highlight(title, write(estimate.value), unit, entry.label, interval, aside)
+
+    def mean(entry: Entry) -> float:
+        return measured[entry.label][0]
+
+    frugal = [entry for entry in known if not entry.keeps_old_data]
+    hoarding = [entry for entry in known if entry.keeps_old_data]
+    winner = best(frugal or known, key=mean)
+    others = [entry for entry in known if entry is not winner]
+    lines = [f"{winner.learnt} tasks learnt"]
+    if others:
+        word, group = ("With old data", hoarding) if frugal and hoarding else ("Next", others)
+        rival = best(group, key=mean)
+        written = write(mean(rival)) + (_NO_BREAK + unit if unit else "")
+        lines.append(f"{word}: {rival.label} {written}, {rival.learnt} learnt")
+    deviation = measured[winner.label][1]
+    spread = "" if deviation is None else f"± {write(deviation, like=mean(winner))}"
+    return Highlight(title, write(mean(winner)), unit, winner.label, spread, ". ".join(lines))
 
 
-def _with_unit(value: str, unit: str) -> str:
-    return f"{value}{_NO_BREAK}{unit}" if unit else value
-
-
-def _retention(entry: Entry) -> statistics.Estimate:
-    return statistics.estimate_iqm(list(entry.stack(lambda s: metrics.values(s.retention)).T))
-
-
-def _forward_transfer(entry: Entry) -> statistics.Estimate:
-    found = entry.stack(lambda s: metrics.values(s.forward_transfer))
-    return statistics.estimate_iqm(list(found.T))
-
-
-def _final_return(entry: Entry) -> statistics.Estimate:
-    return statistics.estimate_iqm(list(entry.stack(lambda s: s.returns[:, -1]).T))
-
-
-def _final_error(entry: Entry) -> statistics.Estimate:
-    return statistics.estimate_iqm(list(np.asarray(entry.stack(lambda s: s.one_step[:, -1])).T))
+def _final_error(scores: metrics.Scores) -> float:
+    return metrics.mean_of_defined(scores.one_step[:, -1])

@@ -30,10 +30,16 @@ OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and of how much."""
 
 
-def write_report(runs: Sequence[Path], out: Path, *, progress: OnProgress | None = None) -> Path:
-    """Compare run folders (or folders of runs) and return the page that shows them."""
+def write_report(
+    runs: Sequence[Path], out: Path, *, current: str = "", progress: OnProgress | None = None
+) -> Path:
+    """Compare run folders (or folders of runs) and return the page that shows them.
+
+    `current` is the fingerprint of this installation's code, by which the page tells whether
+    it made the runs.
+    """
     tell = progress or (lambda *_: None)
-    comparisons = compare(_read(runs, tell))
+    comparisons = compare(_read(runs, tell), current)
     colours = assign_colours(comparisons)
     try:
         for folder in (out, out / "tables", out / "figures"):

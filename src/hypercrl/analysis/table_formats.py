@@ -1,7 +1,9 @@
-"""A table and the forms in which it is written: Markdown, LaTeX (booktabs), CSV and HTML."""
+"""A table and the forms in which it is written: Markdown, LaTeX (booktabs) and CSV.
+
+Its form for the page is in `template/parts.html`.
+"""
 
 import csv
-import html
 import io
 import math
 from collections.abc import Mapping
@@ -40,6 +42,10 @@ class Cell:
     numbers: Mapping[str, float | None] = field(default_factory=dict)
     best: bool = False
     is_prose: bool = False  # words that may wrap
+
+    @property
+    def is_undefined(self) -> bool:
+        return self.text == UNDEFINED
 
 
 @dataclass(frozen=True)
@@ -108,24 +114,9 @@ class Table:
         """Which numbers any row gives for a column, in the order of their first appearance."""
         return list(dict.fromkeys(n for _, cells in self.rows for n in cells[column].numbers))
 
-    def to_html(self, marks: Mapping[str, str]) -> str:
-        """`marks` holds HTML to stand before a row's name, such as a dot in its colour."""
-        head = "".join(self._html_heading(k) for k in range(len(self.columns)))
-        body = "".join(
-            f'<tr><th scope="row">{marks.get(name, "")}{html.escape(name)}</th>'
-            f"{''.join(map(_html_cell, cells))}</tr>\n"
-            for name, cells in self.rows
-        )
-        return (
-            f'<table><caption class="hidden">{html.escape(self.title)}</caption>\n'
-            f'<thead><tr><th scope="col">{html.escape(self.corner)}</th>{head}</tr></thead>\n'
-            f"<tbody>\n{body}</tbody></table>"
-        )
-
-    def _html_heading(self, column: int) -> str:
-        is_prose = any(cells[column].is_prose for _, cells in self.rows)
-        words = ' class="words"' if is_prose else ""
-        return f'<th scope="col"{words}>{_html_column(self.columns[column])}</th>'
+    def is_prose(self, column: int) -> bool:
+        """Whether any row has words in a column."""
+        return any(cells[column].is_prose for _, cells in self.rows)
 
 
 def _markdown_row(cells: list[str]) -> str:
@@ -147,20 +138,3 @@ def _latex_cell(cell: Cell) -> str:
 
 def _csv_number(value: float | None) -> str:
     return "" if value is None or not math.isfinite(value) else repr(float(value))
-
-
-def _html_column(name: str) -> str:
-    """A heading such as "Task 1: pull handle" on two lines."""
-    first, colon, rest = name.partition(": ")
-    return f"<b>{html.escape(first)}</b>{html.escape(rest)}" if colon else html.escape(name)
-
-
-def _html_cell(cell: Cell) -> str:
-    text = html.escape(cell.text)
-    if cell.text == UNDEFINED:
-        text = f'<span aria-label="undefined">{text}</span>'
-    if cell.best:
-        text = f"<strong>{text}</strong>"
-    note = f"<small>{html.escape(cell.note)}</small>" if cell.note else ""
-    words = ' class="words"' if cell.is_prose else ""
-    return f"<td{words}>{text}{note}</td>"

@@ -32,9 +32,10 @@ def run(args: list[str]) -> None:
 
     from hypercrl.analysis.report import progress_bar, write_report
     from hypercrl.analysis.summary import summarise
+    from hypercrl.experiment.code import this_code
 
-    console = Console()
-    summarise(options.runs, console)
+    console, current = Console(), this_code().fingerprint
+    summarise(options.runs, console, current=current)
     with progress_bar(console) as progress:
-        page = write_report(options.runs, options.out, progress=progress)
+        page = write_report(options.runs, options.out, current=current, progress=progress)
     console.print(f"The report is {page}.", highlight=False, soft_wrap=True)

@@ -9,13 +9,16 @@ from hypercrl.analysis.plots.embeddings import plot_embeddings
 from hypercrl.analysis.plots.heat_maps import plot_heat_maps
 from hypercrl.analysis.plots.learning_curves import plot_learning_curves
 from hypercrl.analysis.plots.model_error import plot_model_error
-from hypercrl.analysis.plots.ratios import plot_forward_transfer, plot_retention
+from hypercrl.analysis.plots.profile import plot_profile
+from hypercrl.analysis.plots.ratios import plot_forward_transfer, plot_normalised, plot_retention
 from hypercrl.analysis.plots.shared import Colours
 
 
 def build_drawings(comparison: Comparison, colours: Colours) -> list[Drawing]:
     """Every figure that the comparison has content for."""
     plots = (
+        plot_normalised,
+        plot_profile,
         plot_learning_curves,
         plot_retention,
         plot_forward_transfer,

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from hypercrl.analysis import metrics
 from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.drawing import Drawing, panel_grid
 from hypercrl.analysis.formatting import count, number
@@ -43,10 +42,7 @@ def plot_learning_curves(comparison: Comparison, colours: Colours) -> Drawing | 
         axes.set_xlabel("control steps")
         axes.set_xlim(left=0)
     share_limits(panels)
-    finals = [
-        f"{e.label} {number(metrics.mean_of_defined(e.stack(lambda s: s.average_performance)))}"
-        for e in comparison.entries
-    ]
+    finals = [f"{entry.label} {number(entry.final_return)}" for entry in comparison.entries]
     return Drawing(
         figure_name(comparison, "learning-curves"),
         "Learning curves",

@@ -7,9 +7,10 @@ from jaxtyping import Float
 from matplotlib.ticker import MaxNLocator
 
 from hypercrl.analysis import metrics
-from hypercrl.analysis.comparison import Comparison, Scores
+from hypercrl.analysis.comparison import Comparison
 from hypercrl.analysis.drawing import Drawing, panel_grid
 from hypercrl.analysis.formatting import number
+from hypercrl.analysis.metrics import Scores
 from hypercrl.analysis.plots.shared import Colours, as_curve, figure_name, legend, plot_band
 
 
@@ -38,8 +39,9 @@ def plot_model_error(comparison: Comparison, colours: Colours) -> Drawing | None
         figure_name(comparison, "model-error"),
         "Model error",
         "Error of a task's model, relative to the spread of the task's state changes (1 is as bad "
-        "as predicting that nothing moves), by how many tasks have been learnt since. Planning "
-        "noise does not enter here, so forgetting in the model itself shows.",
+        "as predicting that nothing moves), by how many tasks have been learnt since. All methods "
+        "are measured on the same transitions (not so runs of version 0.1.0, which the table "
+        "marks). Planning noise does not enter here, so forgetting in the model itself shows.",
         f"Model error on {comparison.title}. One step ahead, at the end: {', '.join(ends)}.",
         figure,
         panels,

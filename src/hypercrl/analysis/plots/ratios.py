@@ -1,9 +1,10 @@
-"""Retention and forward transfer as bars, beside the paper's numbers."""
+"""Normalised return, retention and forward transfer as bars, beside single runs and the paper."""
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -13,51 +14,60 @@ from hypercrl.analysis.drawing import Drawing, mark_series, panel_grid
 from hypercrl.analysis.formatting import percent
 from hypercrl.analysis.palette import INK, MUTED, PAGE, SERIES
 from hypercrl.analysis.plots.shared import Colours, figure_name, share_limits
-from hypercrl.analysis.ratios import FORWARD_TRANSFER, RETENTION, RatioMetric
+from hypercrl.analysis.ratios import FORWARD_TRANSFER, NORMALISED, RETENTION, RatioMetric
+
+_LABEL_LENGTH = 16  # letters that fit left of a panel
+
+
+def plot_normalised(comparison: Comparison, colours: Colours) -> Drawing | None:
+    return _plot_ratios(comparison, colours, NORMALISED)
 
 
 def plot_retention(comparison: Comparison, colours: Colours) -> Drawing | None:
-    return _plot_ratios(
-        comparison,
-        colours,
-        RETENTION,
-        "Retention",
-        "What is left at the end of the return that a task had when it was learnt. Bars are "
-        "interquartile means over seeds, whiskers 95 % bootstrap intervals, diamonds the paper.",
-    )
+    return _plot_ratios(comparison, colours, RETENTION)
 
 
 def plot_forward_transfer(comparison: Comparison, colours: Colours) -> Drawing | None:
-    return _plot_ratios(
-        comparison,
-        colours,
-        FORWARD_TRANSFER,
-        "Forward transfer",
-        "The return on a task when just learnt, against a model that has only ever seen this "
-        "task. Bars, whiskers and diamonds as for retention.",
-    )
+    return _plot_ratios(comparison, colours, FORWARD_TRANSFER)
 
 
-def _plot_ratios(
-    comparison: Comparison, colours: Colours, metric: RatioMetric, title: str, reading: str
-) -> Drawing | None:
-    entries = [entry for entry in comparison.entries if not entry.is_reference]
+def _plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) -> Drawing | None:
+    entries = comparison.competitors
     found = [entry.stack(lambda s: metrics.values(metric.read(s))) for entry in entries]
     if not any(np.isfinite(values).any() for values in found):
         return None
-    num_tasks = len(comparison.tasks) - 1
+    num_tasks = found[0].shape[1]
     figure, panels = panel_grid(num_tasks + 1, left=0.95)
     rows = metric.published.get(comparison.suite, {})
-    whole = [statistics.estimate_iqm(list(values.T)) for values in found]
-    columns = [[statistics.estimate_iqm([v[:, task]]) for v in found] for task in range(num_tasks)]
-    for index, (axes, estimates) in enumerate(zip(panels, [whole, *columns], strict=True)):
+    averages = [np.array([metrics.mean_of_defined(run) for run in values]) for values in found]
+    whole = [statistics.estimate_iqm([seeds]) for seeds in averages]
+    # Who has learnt little can retain all of it: the names say how much there was to retain.
+    learnt = [f" · {entry.learnt.replace(' of ', '/')}" for entry in entries]
+    names = [
+        _shorten(entry.label, extra if metric is RETENTION else "")
+        for entry, extra in zip(entries, learnt, strict=True)
+    ]
+    for index, axes in enumerate(panels):
         axes.set_title("Average" if index == 0 else f"Task {metric.first_task + index - 1}")
+        points = averages if index == 0 else [values[:, index - 1] for values in found]
+        each = whole if index == 0 else [statistics.estimate_iqm([seeds]) for seeds in points]
         marks = [_paper_mark(rows.get(entry.method), index, num_tasks) for entry in entries]
-        _plot_bars(axes, entries, estimates, marks, colours)
+        _plot_bars(axes, entries, each, points, marks, colours)
+        axes.set_yticks(range(len(entries)), names)
     share_limits(panels)
-    shown = [f"{e.label} {percent(s.value)} %" for e, s in zip(entries, whole, strict=True)]
-    alt = f"{title} on {comparison.title}, average over tasks: {', '.join(shown)}."
-    return Drawing(figure_name(comparison, metric.name), title, reading, alt, figure, panels)
+    shown = [
+        f"{e.label} {percent(s.value)} % ({e.learnt} tasks learnt)"
+        for e, s in zip(entries, whole, strict=True)
+    ]
+    reading = (
+        f"{metric.reading} Bars are interquartile means over seeds, dots the single runs, "
+        "whiskers 95 % bootstrap intervals"
+    )
+    reading += ", beside the names how many tasks were learnt" if metric is RETENTION else ""
+    reading += ", diamonds the paper's plain ratios." if metric.published else "."
+    alt = f"{metric.title} on {comparison.title}, average over tasks: {', '.join(shown)}."
+    name = figure_name(comparison, metric.name)
+    return Drawing(name, metric.title, reading, alt, figure, panels)
 
 
 def _paper_mark(row: paper.Row | None, index: int, num_tasks: int) -> float:
@@ -71,11 +81,13 @@ def _plot_bars(
     axes: Axes,
     entries: Sequence[Entry],
     estimates: Sequence[statistics.Estimate],
+    points: Sequence[Float[np.ndarray, "K"]],
     marks: Sequence[float],
     colours: Colours,
 ) -> None:
     axes.axvline(100, color=MUTED.light, linewidth=0.8, linestyle=(0, (3, 2)))
-    for row, (entry, estimate, mark) in enumerate(zip(entries, estimates, marks, strict=True)):
+    rows = zip(entries, estimates, points, marks, strict=True)
+    for row, (entry, estimate, seeds, mark) in enumerate(rows):
         colour = SERIES[colours[entry.label]].light
         if math.isfinite(estimate.value):
             (bar,) = axes.barh([row], [100 * estimate.value], height=0.62, color=colour, alpha=0.85)
@@ -84,16 +96,20 @@ def _plot_bars(
             ends = [100 * end for end in estimate.interval]
             (whisker,) = axes.plot(ends, [row, row], color=INK.light, linewidth=1.1)
             mark_series(whisker, colours[entry.label])
+        if np.isfinite(seeds).any():
+            (dots,) = axes.plot(100 * seeds, np.full(len(seeds), row + 0.18), "o", markersize=3.4)
+            dots.set(markerfacecolor=INK.light, markeredgecolor=PAGE.light, markeredgewidth=0.5)
+            mark_series(dots, colours[entry.label])
         if math.isfinite(mark):
             (diamond,) = axes.plot([mark], [row], marker="D", markersize=4, clip_on=False)
             diamond.set(markerfacecolor=PAGE.light, markeredgecolor=INK.light, markeredgewidth=0.9)
             mark_series(diamond, colours[entry.label])
-    axes.set_yticks(range(len(entries)), [_shorten(entry.label) for entry in entries])
     axes.set_ylim(len(entries) - 0.4, -0.6)
     axes.grid(False, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.set_xlabel("per cent")
 
 
-def _shorten(label: str, limit: int = 16) -> str:
-    return label if len(label) <= limit else label[: limit - 1] + "…"
+def _shorten(label: str, extra: str) -> str:
+    room = _LABEL_LENGTH - len(extra)
+    return (label if len(label) <= room else label[: room - 1] + "…") + extra

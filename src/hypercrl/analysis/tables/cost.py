@@ -7,8 +7,9 @@ import numpy as np
 
 from hypercrl.analysis.comparison import Comparison, Entry, mean_over_seeds
 from hypercrl.analysis.formatting import count, duration, size
+from hypercrl.analysis.metrics import bytes_kept
 from hypercrl.analysis.table_formats import Cell, Table
-from hypercrl.analysis.tables.shared import sources
+from hypercrl.analysis.tables.cells import sources
 
 
 def cost_table(comparison: Comparison) -> Table | None:
@@ -16,17 +17,19 @@ def cost_table(comparison: Comparison) -> Table | None:
     return Table(
         "cost",
         "Cost",
-        "Trainable parameters and bytes kept for finished tasks (state and old transitions) at "
-        "the end, model evaluations behind one action, the median seconds of an update session "
-        "in the first and the last task, and the wall-clock time of a whole run.",
+        "Trainable parameters; bytes that stay for one finished task, bytes kept for all of them "
+        "at the end (old transitions included), and the most that is held at once while learning: "
+        "the whole state and all transitions. Model evaluations behind one action, the median "
+        "time of an update session in the last task and below it in the first, and the wall-clock "
+        "time of a whole run.",
         "Method",
         (
             "Parameters",
-            "Kept for old tasks",
-            "of it transitions",
+            "Kept per finished task",
+            "Kept in all",
+            "Peak while learning",
             "Evaluations per action",
-            "Session, first task",
-            "Session, last task",
+            "Update session",
             "Run",
         ),
         tuple(rows),
@@ -36,20 +39,23 @@ def cost_table(comparison: Comparison) -> Table | None:
 
 def _cost_cells(entry: Entry) -> tuple[Cell, ...]:
     last = [run.costs[-1] for run in entry.runs if run.costs]
-    kept = entry.stack(lambda scores: scores.bytes_kept)
-    seconds = mean_over_seeds(entry.stack(lambda scores: scores.seconds_per_session))
-    reached = [row[~np.isnan(row)][-1] for row in kept if not np.isnan(row).all()]
+    peaks = entry.stack(lambda scores: scores.peak_bytes)
+    sessions = mean_over_seeds(entry.stack(lambda scores: scores.seconds_per_session))
+    start, end = float(sessions[0]), float(sessions[-1])
     whole = [sum(t.seconds for t in run.task_times) for run in entry.runs if run.complete]
     shown = [
         (_mean([cost.parameters for cost in last]), count),
-        (_mean(reached), size),
-        (_mean([cost.memory_bytes for cost in last]), size),
+        (_mean([bytes_kept(cost) / (cost.task + 1) for cost in last]), size),
+        (_mean([bytes_kept(cost) for cost in last]), size),
+        (_mean([np.nanmax(row) for row in peaks if not np.isnan(row).all()]), size),
         (_mean([cost.evaluations_per_action for cost in last]), count),
-        (float(seconds[0]), duration),
-        (float(seconds[-1]), duration),
-        (_mean([total for total in whole if total > 0]), duration),
     ]
-    return tuple(Cell(write(value), numbers={"": value}) for value, write in shown)
+    total = _mean([seconds for seconds in whole if seconds > 0])
+    return (
+        *(Cell(write(value), numbers={"": value}) for value, write in shown),
+        Cell(duration(end), f"first task {duration(start)}", {"first": start, "last": end}),
+        Cell(duration(total), numbers={"": total}),
+    )
 
 
 def _mean(found: Sequence[float]) -> float:

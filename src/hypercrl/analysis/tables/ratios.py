@@ -1,78 +1,120 @@
-"""Retention and forward transfer, with the paper's numbers below."""
+"""Normalised return, retention and forward transfer, task by task; the paper's numbers below."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from hypercrl.analysis import metrics, paper, statistics
 from hypercrl.analysis.comparison import Comparison, Entry
-from hypercrl.analysis.formatting import number, percent
-from hypercrl.analysis.ratios import FORWARD_TRANSFER, RETENTION, RatioMetric
+from hypercrl.analysis.formatting import number
+from hypercrl.analysis.ratios import FORWARD_TRANSFER, NORMALISED, RETENTION, RatioMetric, Ratios
 from hypercrl.analysis.table_formats import Cell, Table
-from hypercrl.analysis.tables.shared import percent_cell, sources
+from hypercrl.analysis.tables.cells import estimate_cell, mark_best, percent_cell, sources
+
+
+def normalised_table(comparison: Comparison) -> Table | None:
+    return _ratio_table(comparison, NORMALISED)
 
 
 def retention_table(comparison: Comparison) -> Table | None:
-    return _ratio_table(
-        comparison,
-        RETENTION,
-        "Retention of old tasks, %",
-        "The return on a task after all training over the return when it had just been learnt. "
-        "100 is nothing forgotten; above, later tasks have helped.",
-    )
+    return _ratio_table(comparison, RETENTION)
+
+
+def plain_retention_table(comparison: Comparison) -> Table | None:
+    return _plain_table(comparison, RETENTION, "r[i, T] / r[i, i]")
 
 
 def forward_transfer_table(comparison: Comparison) -> Table | None:
-    if np.isnan(comparison.reference).all():
-        return None
-    return _ratio_table(
-        comparison,
-        FORWARD_TRANSFER,
-        "Forward transfer to new tasks, %",
-        "The return on a task when just learnt over that of a model trained on this task alone, "
-        "from scratch. Above 100, what was learnt before has helped.",
-    )
+    return _ratio_table(comparison, FORWARD_TRANSFER)
 
 
-def _ratio_table(
-    comparison: Comparison, metric: RatioMetric, title: str, reading: str
-) -> Table | None:
-    entries = [entry for entry in comparison.entries if not entry.is_reference]
-    num_tasks = len(comparison.tasks) - 1
-    if num_tasks < 1:
+def plain_transfer_table(comparison: Comparison) -> Table | None:
+    return _plain_table(comparison, FORWARD_TRANSFER, "r[i, i] / r*")
+
+
+def _ratio_table(comparison: Comparison, metric: RatioMetric) -> Table | None:
+    """Per task, then over tasks; the number of tasks learnt stands beside every average."""
+    entries = comparison.competitors
+    if not has_content(comparison, metric.read):
         return None
     rows = metric.published.get(comparison.suite, {})
-    cells = [_ratio_cells(entry, metric, rows.get(entry.method)) for entry in entries]
-    columns = [f"Task {metric.first_task + k}" for k in range(num_tasks)]
+    cells = []
+    for entry in entries:
+        found = _stack(entry, metric.read)
+        row = [Cell(entry.learnt), *_task_cells(entry, metric.read)]
+        row += [_average_cell(found), estimate_cell(statistics.estimate_iqm(list(found.T)))]
+        if metric.plain:
+            published = _row_for(rows.get(entry.method), found.shape[1])
+            row.append(_average_cell(_stack(entry, metric.plain), published))
+        cells.append(row)
+    last = ("Average", "IQM [95 %]") + (("Plain ratio",) if metric.plain else ())
     return Table(
         metric.name,
-        title,
-        reading,
+        f"{metric.title}, %",
+        metric.brief,
         "Method",
-        (*columns, "Average", "IQM [95 %]"),
-        _with_best(entries, cells),
+        ("Tasks learnt", *_columns(comparison, metric), *last),
+        # Who has learnt little can keep all of it: nobody wins a table of retention.
+        mark_best(entries, cells)
+        if metric is not RETENTION
+        else tuple((e.label, tuple(row)) for e, row in zip(entries, cells, strict=True)),
         sources(entries),
     )
 
 
-def _ratio_cells(entry: Entry, metric: RatioMetric, published: paper.Row | None) -> list[Cell]:
-    per_seed = [metric.read(scores) for scores in entry.scores]
-    found = np.stack([metrics.values(ratios) for ratios in per_seed])
-    known = published.tasks if published and len(published.tasks) == found.shape[1] else ()
-    cells = []
-    for task in range(found.shape[1]):
-        column = [ratios[task] for ratios in per_seed]
-        cells.append(_ratio_cell(column, known[task] if known else None))
+def _plain_table(comparison: Comparison, metric: RatioMetric, formula: str) -> Table | None:
+    """The paper's own definition, with its numbers where it has the same cell."""
+    if metric.plain is None or not has_content(comparison, metric.plain):
+        return None
+    rows = []
+    for entry in comparison.competitors:
+        known = metric.published.get(comparison.suite, {}).get(entry.method)
+        found = _stack(entry, metric.plain)
+        published = _row_for(known, found.shape[1])
+        cells = _task_cells(entry, metric.plain, published)
+        rows.append((entry.label, (*cells, _average_cell(found, published))))
+    return Table(
+        f"{metric.name}-plain",
+        f"{metric.title}, plain ratio {formula}, %",
+        "As the paper defines it: returns counted from 0, whatever random actions earn. Below "
+        "stand the paper's numbers (its own simulation and full budget).",
+        "Method",
+        (*_columns(comparison, metric), "Average"),
+        tuple(rows),
+        sources(comparison.competitors),
+    )
+
+
+def has_content(comparison: Comparison, read: Ratios) -> bool:
+    """Whether any run has two returns to divide."""
+    ratios = [r for e in comparison.competitors for scores in e.scores for r in read(scores)]
+    return any(np.isfinite([r.numerator, r.denominator]).all() for r in ratios)
+
+
+def _columns(comparison: Comparison, metric: RatioMetric) -> list[str]:
+    last = len(comparison.tasks) + (metric is not RETENTION)
+    return [f"Task {k}" for k in range(metric.first_task, last)]
+
+
+def _stack(entry: Entry, read: Ratios) -> np.ndarray:
+    return entry.stack(lambda scores: metrics.values(read(scores)))
+
+
+def _row_for(row: paper.Row | None, num_tasks: int) -> paper.Row | None:
+    return row if row and len(row.tasks) == num_tasks else None
+
+
+def _average_cell(found: np.ndarray, published: paper.Row | None = None) -> Cell:
     average = np.array([metrics.mean_of_defined(row) for row in found])
-    cells.append(percent_cell(average, published.average if published and known else None))
-    estimate = statistics.estimate_iqm(list(found.T))
-    low, high = estimate.interval or (math.nan, math.nan)
-    text = percent(estimate.value)
-    if estimate.interval:
-        text += f" [{percent(low)}, {percent(high)}]"
-    cells.append(Cell(text, numbers={"": estimate.value, "low": low, "high": high}))
-    return cells
+    return percent_cell(average, published.average if published else None)
+
+
+def _task_cells(entry: Entry, read: Ratios, published: paper.Row | None = None) -> list[Cell]:
+    per_task = zip(*(read(scores) for scores in entry.scores), strict=True)
+    return [
+        _ratio_cell(column, published.tasks[task] if published else None)
+        for task, column in enumerate(per_task)
+    ]
 
 
 def _ratio_cell(ratios: Sequence[metrics.Ratio], published: paper.Number | None) -> Cell:
@@ -83,23 +125,9 @@ def _ratio_cell(ratios: Sequence[metrics.Ratio], published: paper.Number | None)
         return cell
     top = metrics.mean_of_defined(np.array([ratio.numerator for ratio in undefined]))
     bottom = metrics.mean_of_defined(np.array([ratio.denominator for ratio in undefined]))
-    raw = f"{number(top)} / {number(bottom)}"
+    raw, reason = f"{number(top)} / {number(bottom)}", undefined[0].reason
     if len(undefined) < len(ratios):
-        raw = f"{len(undefined)} undefined: {raw}"
+        reason = f"{len(undefined)} {reason or 'undefined'}"
+    raw = f"{reason}: {raw}" if reason else raw
     note = "; ".join(part for part in (raw, cell.note) if part)
     return Cell(cell.text, note, {**cell.numbers, "undefined": len(undefined)})
-
-
-def _with_best(
-    entries: Sequence[Entry], cells: Sequence[Sequence[Cell]]
-) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
-    """Rows in which the highest mean of every column is marked, if there is a competition."""
-    marked = [list(row) for row in cells]
-    for column in range(len(cells[0]) if cells else 0):
-        means = [row[column].numbers.get("mean") for row in cells]
-        shown = [mean for mean in means if mean is not None and math.isfinite(mean)]
-        for row, mean in zip(marked, means, strict=True):
-            if len(shown) > 1 and mean == max(shown):
-                cell = row[column]
-                row[column] = Cell(cell.text, cell.note, cell.numbers, best=True)
-    return tuple((entry.label, tuple(row)) for entry, row in zip(entries, marked, strict=True))

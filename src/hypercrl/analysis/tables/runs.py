@@ -1,16 +1,15 @@
-"""The runs behind all other tables, and their settings."""
+"""The runs behind all other tables: how far they came, what measures them, their settings."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from hypercrl.analysis.comparison import Comparison, flatten
-from hypercrl.analysis.formatting import UNDEFINED
+from hypercrl.analysis.comparison import Comparison, Entry
+from hypercrl.analysis.formatting import UNDEFINED, seeds
+from hypercrl.analysis.labels import differing, write_value
+from hypercrl.analysis.reference import METHOD, explain_missing
 from hypercrl.analysis.table_formats import Cell, Table
-from hypercrl.analysis.tables.shared import sources
+from hypercrl.analysis.tables.cells import sources
 
 
-def runs_table(comparison: Comparison) -> Table | None:
-    """Which runs stand behind the numbers and how far each has come."""
+def runs_table(comparison: Comparison) -> Table:
+    """Which runs stand behind the numbers, which code made them, and how far each has come."""
     rows = []
     for entry in comparison.entries:
         finished = sum(run.complete for run in entry.runs)
@@ -20,25 +19,62 @@ def runs_table(comparison: Comparison) -> Table | None:
             for run, tasks in zip(entry.runs, reached, strict=True)
             if not run.complete
         ]
-        first = entry.runs[0].config
         cells = (
             Cell(", ".join(map(str, entry.seeds))),
             Cell(f"{finished} of {len(entry.runs)}", "; ".join(open_runs)),
-            Cell(str(first.get("planner", UNDEFINED))),
-            Cell(_settings(first.get("learner", {})), is_prose=True),
+            Cell(entry.runs[0].config.planner),
+            Cell(entry.made_by(comparison.current)),
+            Cell(describe_reference(comparison, entry), is_prose=True),
         )
         rows.append((entry.label, cells))
     return Table(
         "runs",
         "Runs",
-        "The runs behind every number of this suite; an unfinished one counts as far as it came.",
+        "The runs behind every number of this suite; an unfinished one counts as far as it came. "
+        "Code tells whether the software that reads them is the one that made them. Reference "
+        "names the runs that normalised returns and forward transfer divide by.",
         "Method",
-        ("Seeds", "Finished", "Planner", "Settings"),
+        ("Seeds", "Finished", "Planner", "Code", "Reference"),
         tuple(rows),
         sources(comparison.entries),
     )
 
 
-def _settings(learner: Mapping[str, Any]) -> str:
-    names = ((key.replace(".", " ").replace("_", " "), v) for key, v in flatten(learner))
-    return ", ".join(f"{name} {value}" for name, value in names)
+def describe_reference(comparison: Comparison, entry: Entry) -> str:
+    """The runs that an entry's r* comes from, or what is to be run for one."""
+    if entry.is_reference:
+        used = any(entry.runs[0] in other.yardstick.runs for other in comparison.entries)
+        return "is one" if used else "is none: its settings match no other method's"
+    names = [
+        f"{other.label}, {seeds(other.seeds)}"
+        for other in comparison.entries
+        if other.runs[0] in entry.yardstick.runs
+    ]
+    singles = [run for run in comparison.runs if run.method == METHOD]
+    return "; ".join(names) or explain_missing(entry.runs[0], singles)
+
+
+def settings_table(comparison: Comparison) -> Table | None:
+    """Every setting in which entries of one method differ: labels name one or two."""
+    methods = [entry.method for entry in comparison.entries]
+    entries = [entry for entry in comparison.entries if methods.count(entry.method) > 1]
+    settings = {entry.label: entry.runs[0].config.settings() for entry in entries}
+    names = dict.fromkeys(
+        name
+        for method in dict.fromkeys(methods)
+        for name in differing([settings[e.label] for e in entries if e.method == method])
+    )
+    rows = [
+        (name, tuple(Cell(write_value(own.get(name))) for own in settings.values()))
+        for name in names
+    ]
+    return Table(
+        "settings",
+        "Settings that differ",
+        f"All settings in which entries of one method differ; {UNDEFINED} is one that an entry "
+        "does not have.",
+        "Setting",
+        tuple(settings),
+        tuple(rows),
+        sources(entries),
+    )
