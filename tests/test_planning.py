@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
 from hypercrl.planning.cem import CEM, refit
-from hypercrl.planning.icem import ICEM
+from hypercrl.planning.icem import ICEM, ICEMState
 from hypercrl.planning.mppi import MPPI, weigh
 from hypercrl.planning.noise import coloured_basis, coloured_covariance
 from hypercrl.planning.rollout import imagine, open_loop, summarise
@@ -348,22 +348,24 @@ RAMP = jnp.linspace(-0.9, 0.9, SMALL["horizon"])[:, None] * jnp.ones((1, 2))
 def test_the_next_step_plans_on_from_the_mean_without_its_executed_action(name):
     """With next to no noise a plan is its mean: shifted by one step, the last action repeated."""
     planner = make(name, init_std=1e-7, noise_std=1e-7)
-    state = planner.init(make_spec())
-    state = state._replace(mean=RAMP)
+    start = planner.init(make_spec())
     if name == "icem":
-        state = state._replace(kept=jnp.tile(RAMP, (planner.num_kept, 1, 1)))
+        state = ICEMState(start.start._replace(mean=RAMP), jnp.stack([RAMP] * planner.num_kept))
+    else:
+        state = start._replace(mean=RAMP)
     plan = planner.plan(state, make_model(), closeness, jnp.zeros(3), key=jax.random.key(0))
-    expected = jnp.concatenate([RAMP[1:], RAMP[-1:]])
-    np.testing.assert_allclose(plan.state.mean, expected, atol=1e-5)
+    mean = plan.state.start.mean if name == "icem" else plan.state.mean
+    np.testing.assert_allclose(mean, jnp.concatenate([RAMP[1:], RAMP[-1:]]), atol=1e-5)
     np.testing.assert_allclose(plan.action, RAMP[1], atol=1e-5)
 
 
 def test_icem_momentum_is_the_share_of_the_old_mean():
     def mean_after_a_round(momentum):
         planner = make("icem", num_iterations=1, momentum=momentum)
-        state = planner.init(make_spec())._replace(mean=RAMP)
-        key = jax.random.key(0)
-        return planner.plan(state, make_model(), closeness, jnp.zeros(3), key=key).state.mean
+        start, kept = planner.init(make_spec())
+        state, key = ICEMState(start._replace(mean=RAMP), kept), jax.random.key(0)
+        plan = planner.plan(state, make_model(), closeness, jnp.zeros(3), key=key)
+        return plan.state.start.mean
 
     old, new = jnp.concatenate([RAMP[1:], RAMP[-1:]]), mean_after_a_round(0.0)
     assert jnp.abs(new - old).max() > 0.1

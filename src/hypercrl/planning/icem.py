@@ -21,23 +21,22 @@ from hypercrl.planning.noise import MAX_EXPONENT
 from hypercrl.planning.rollout import imagine, summarise
 from hypercrl.planning.sampling import (
     SamplingPlanner,
+    WarmStart,
     clip,
     coloured_noise,
-    finite_bounds,
     sample,
     shift,
+    start_in_the_middle,
 )
 from hypercrl.registry import planners
 from hypercrl.types import Plan
 
 
 class ICEMState(NamedTuple):
-    """What the last control step's plan leaves for the next one, and the action bounds."""
+    """What the last control step's plan leaves for the next one."""
 
-    mean: Float[Array, "H A"]
+    start: WarmStart
     kept: Float[Array, "kept H A"]
-    low: Float[Array, "A"]
-    high: Float[Array, "A"]
 
 
 @planners.register("icem")
@@ -65,22 +64,21 @@ class ICEM(SamplingPlanner):
         checks.above(self, 0, "init_std")
 
     def init(self, spec):
-        low, high = finite_bounds(self, spec)
-        mean = jnp.broadcast_to(jnp.asarray((low + high) / 2), (self.horizon, len(low)))
-        kept = jnp.broadcast_to(mean, (self.num_kept, *mean.shape))
-        return ICEMState(mean, kept, jnp.asarray(low), jnp.asarray(high))
+        start = start_in_the_middle(self, spec)
+        return ICEMState(start, jnp.broadcast_to(start.mean, (self.num_kept, *start.mean.shape)))
 
     @property
     def evaluations_per_action(self):
         return self.num_iterations * self.num_samples * self.horizon
 
     def search(self, state, model, reward, observation, key):
-        noise = coloured_noise(self, self.noise_beta, len(state.low), key)
+        start: WarmStart = state.start
+        noise = coloured_noise(self, self.noise_beta, len(start.low), key)
         # A sample without noise is the mean itself; the first rows give way to the kept elites.
         noise = noise.at[-1, -1].set(0.0)
 
         def draw(mean, std, noise):
-            return clip(sample(mean, std, noise), state.low, state.high)
+            return clip(sample(mean, std, noise), start.low, start.high)
 
         def refine(carry, noise):
             mean, std, kept = carry
@@ -92,12 +90,11 @@ class ICEM(SamplingPlanner):
             std = self.momentum * std + (1 - self.momentum) * new_std
             return (mean, std, elites[: self.num_kept]), (elites[0, 0], returns)
 
-        mean = shift(state.mean)
-        std = jnp.broadcast_to(self.init_std * (state.high - state.low) / 2, mean.shape)
+        mean, std = shift(start.mean), self.init_std * start.half_range
         last = draw(mean, std, noise[0, : self.num_kept])[:, -1:]
         kept = jnp.concatenate([state.kept[:, 1:], last], axis=1)
 
         (mean, _, kept), (best_actions, returns) = jax.lax.scan(refine, (mean, std, kept), noise)
         info = summarise(returns)
         action = jnp.where(info["fallback"], mean[0], best_actions[-1])
-        return Plan(action, state._replace(mean=mean, kept=kept), info)
+        return Plan(action, ICEMState(start._replace(mean=mean), kept), info)

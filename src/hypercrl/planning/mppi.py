@@ -8,7 +8,6 @@ rewards of any scale.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,22 +20,14 @@ from hypercrl.planning.sampling import (
     SamplingPlanner,
     clip,
     coloured_noise,
-    finite_bounds,
     sample,
     shift,
+    start_in_the_middle,
 )
 from hypercrl.registry import planners
 from hypercrl.types import Plan
 
 SMALLEST_SPREAD = 1e-6  # of returns; below it all sequences are equally good
-
-
-class MPPIState(NamedTuple):
-    """The last control step's mean and the action bounds."""
-
-    mean: Float[Array, "H A"]
-    low: Float[Array, "A"]
-    high: Float[Array, "A"]
 
 
 @planners.register("mppi")
@@ -56,9 +47,7 @@ class MPPI(SamplingPlanner):
         checks.between(self, 0, MAX_EXPONENT, "noise_beta")
 
     def init(self, spec):
-        low, high = finite_bounds(self, spec)
-        mean = jnp.broadcast_to(jnp.asarray((low + high) / 2), (self.horizon, len(low)))
-        return MPPIState(mean, jnp.asarray(low), jnp.asarray(high))
+        return start_in_the_middle(self, spec)
 
     @property
     def evaluations_per_action(self):
@@ -66,8 +55,7 @@ class MPPI(SamplingPlanner):
 
     def search(self, state, model, reward, observation, key):
         noise = coloured_noise(self, self.noise_beta, len(state.low), key)
-        half_range = (state.high - state.low) / 2
-        std = jnp.broadcast_to(self.noise_std * half_range, state.mean.shape)
+        std = self.noise_std * state.half_range
 
         def refine(mean, noise):
             actions = clip(sample(mean, std, noise), state.low, state.high)

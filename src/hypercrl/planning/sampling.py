@@ -2,7 +2,7 @@
 
 import abc
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -55,15 +55,29 @@ def _search(planner: SamplingPlanner, state, model, reward, observation, key) ->
     return planner.search(state, model, reward, observation, key)
 
 
-def finite_bounds(planner: Planner, spec: Spec) -> tuple[np.ndarray, np.ndarray]:
-    """The action bounds, for planners whose noise is as wide as the action range."""
+class WarmStart(NamedTuple):
+    """The mean that the last control step's plan has left, and the action bounds."""
+
+    mean: Float[Array, "H A"]
+    low: Float[Array, "A"]
+    high: Float[Array, "A"]
+
+    @property
+    def half_range(self) -> Float[Array, "H A"]:
+        """The unit in which noise is measured, for every action of a plan."""
+        return jnp.broadcast_to((self.high - self.low) / 2, self.mean.shape)
+
+
+def start_in_the_middle(planner: Planner, spec: Spec) -> WarmStart:
+    """Before the first plan, for planners whose noise is as wide as the action range."""
     low, high = np.asarray(spec.action_low), np.asarray(spec.action_high)
     if not np.isfinite([low, high]).all():
         raise UserError(
             f"{type(planner).__name__} scales its noise by the action range, and this suite's "
             "actions are unbounded; give them bounds or plan with 'cem'."
         )
-    return low, high
+    mean = np.broadcast_to((low + high) / 2, (planner.horizon, len(low)))
+    return WarmStart(*(jnp.asarray(x, jnp.float32) for x in (mean, low, high)))
 
 
 def coloured_noise(
