@@ -9,7 +9,7 @@ method that learnt next to nothing. The reference method takes no part.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hypercrl.analysis import metrics, statistics
 from hypercrl.analysis.comparison import Comparison, Entry
@@ -20,6 +20,7 @@ Measure = Callable[[metrics.Scores], float]
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
+@runtime_checkable
 class Write(Protocol):
     """How a value becomes text, with the decimals that suit it or another value."""
 

@@ -7,6 +7,7 @@ import io
 import itertools
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import tyro
@@ -16,10 +17,20 @@ from hypercrl.errors import UserError
 T = TypeVar("T")
 
 
-def parse_flags(cls: type[T], args: list[str], *, prog: str, default: T | None = None) -> T:
-    """An instance of a dataclass from command-line flags."""
-    extra: dict[str, Any] = {} if default is None else {"default": default}
-    parse = functools.partial(tyro.cli, cls, prog=prog, return_unknown_args=True, **extra)
+@dataclass(frozen=True, kw_only=True)
+class PluginOptions:
+    """For commands that know suites, methods and planners by name."""
+
+    plugin: tuple[str, ...] = ()
+    """Modules or files that register suites, methods or planners of their own."""
+
+
+def parse_flags(cls: type[T], args: list[str], *, prog: str, doc: str | None) -> T:
+    """An instance of a dataclass from flags; `doc`, the command's docstring, opens its help."""
+    if not args and "usage:" in (doc or ""):
+        raise missing(doc)
+    about = "\n\n".join(part for part in _parts(doc) if not part.startswith("usage:"))
+    parse = functools.partial(tyro.cli, cls, prog=prog, description=about, return_unknown_args=True)
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             options, unknown = parse(args=args)
@@ -32,14 +43,14 @@ def parse_flags(cls: type[T], args: list[str], *, prog: str, default: T | None =
     return options
 
 
-def print_usage(doc: str | None, *, asked: bool) -> None:
-    """A command's docstring as its help; an error where nobody asked for it."""
-    text = (doc or "").strip()
-    if asked:
-        print(text)
-        return
-    usage = next(line for line in text.splitlines() if line.startswith("usage:"))
-    raise UserError(f"Something is missing; {usage}.")
+def missing(doc: str | None) -> UserError:
+    """What to say to somebody who has not named everything that a command needs."""
+    usage = next(part for part in _parts(doc) if part.startswith("usage:"))
+    return UserError(f"Something is missing; {usage}.")
+
+
+def _parts(doc: str | None) -> list[str]:
+    return (doc or "").strip().split("\n\n")
 
 
 def _output(parse: Callable[..., Any], args: list[str]) -> str:

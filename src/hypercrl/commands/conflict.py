@@ -13,26 +13,21 @@ from typing import Annotated
 
 import tyro
 
-from hypercrl.commands.arguments import parse_flags, print_usage
+from hypercrl.commands.arguments import PluginOptions, parse_flags
 from hypercrl.registry import load_plugin
 from hypercrl.threads import one_thread
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(PluginOptions):
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     """Folders of finished runs."""
     episodes: int = 5
     """Episodes behind each cell and run."""
-    plugin: tuple[str, ...] = ()
-    """Modules or files that register suites, methods or planners of their own."""
 
 
 def run(args: list[str]) -> None:
-    if not args or args[0] in ("-h", "--help"):
-        print_usage(__doc__, asked=bool(args))
-        return
-    options = parse_flags(Options, args, prog="hypercrl conflict")
+    options = parse_flags(Options, args, prog="hypercrl conflict", doc=__doc__)
     for plugin in options.plugin:
         load_plugin(plugin)
     os.environ.update(one_thread(os.environ))

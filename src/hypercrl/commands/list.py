@@ -10,26 +10,24 @@ from typing import Annotated, Literal
 
 import tyro
 
-from hypercrl.commands.arguments import parse_flags
+from hypercrl.commands.arguments import PluginOptions, parse_flags
 from hypercrl.registry import learners, load_plugin, planners, suites
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(PluginOptions):
     what: Annotated[
         Literal["all", "suites", "methods", "planners", "runs"], tyro.conf.Positional
     ] = "all"
     """What to show."""
     folder: Path = Path("runs")
     """Where the runs are."""
-    plugin: tuple[str, ...] = ()
-    """Modules or files that register suites, methods or planners of their own."""
 
 
 def run(args: list[str]) -> None:
     from rich.console import Console
 
-    options = parse_flags(Options, args, prog="hypercrl list")
+    options = parse_flags(Options, args, prog="hypercrl list", doc=__doc__)
     for plugin in options.plugin:
         load_plugin(plugin)
     console = Console()

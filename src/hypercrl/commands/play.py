@@ -12,13 +12,13 @@ from typing import Annotated
 
 import tyro
 
-from hypercrl.commands.arguments import parse_flags, print_usage
+from hypercrl.commands.arguments import PluginOptions, parse_flags
 from hypercrl.errors import UserError
 from hypercrl.registry import load_plugin
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(PluginOptions):
     source: Annotated[str, tyro.conf.Positional]
     """A run's folder, or with --random the name of a suite."""
     task: int = 1
@@ -29,15 +29,10 @@ class Options:
     """Random actions instead of a learned controller."""
     seed: int = 0
     """Seed of the start pose and of random actions."""
-    plugin: tuple[str, ...] = ()
-    """Modules or files that register suites, methods or planners of their own."""
 
 
 def run(args: list[str]) -> None:
-    if not args or args[0] in ("-h", "--help"):
-        print_usage(__doc__, asked=bool(args))
-        return
-    options = parse_flags(Options, args, prog="hypercrl play")
+    options = parse_flags(Options, args, prog="hypercrl play", doc=__doc__)
     for plugin in options.plugin:
         load_plugin(plugin)
     total = _record(options)

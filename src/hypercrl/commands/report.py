@@ -12,7 +12,7 @@ from typing import Annotated
 
 import tyro
 
-from hypercrl.commands.arguments import parse_flags, print_usage
+from hypercrl.commands.arguments import parse_flags
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,7 @@ class Options:
 
 
 def run(args: list[str]) -> None:
-    if not args or args[0] in ("-h", "--help"):
-        print_usage(__doc__, asked=bool(args))
-        return
-    options = parse_flags(Options, args, prog="hypercrl report")
+    options = parse_flags(Options, args, prog="hypercrl report", doc=__doc__)
     from rich.console import Console
 
     from hypercrl.analysis.report import progress_bar, write_report

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from hypercrl.commands.arguments import parse_flags
+from hypercrl.commands.arguments import PluginOptions, parse_flags
 from hypercrl.errors import UserError
 from hypercrl.registry import load_plugin
 
@@ -27,7 +27,7 @@ REPORT = "report"
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(PluginOptions):
     suite: tuple[str, ...] = ()
     """Suites, or `all`."""
     method: tuple[str, ...] = ()
@@ -61,12 +61,10 @@ class Options:
     """The Ray cluster, such as `auto`, HOST:PORT or ray://HOST:PORT."""
     gpus_per_run: float = 0.0
     """GPUs that a run asks Ray for; a fraction shares one."""
-    plugin: tuple[str, ...] = ()
-    """Modules or files that register suites, methods or planners of their own."""
 
 
 def run(args: list[str]) -> None:
-    options = parse_flags(Options, args, prog="hypercrl sweep")
+    options = parse_flags(Options, args, prog="hypercrl sweep", doc=__doc__)
     from rich.console import Console
 
     from hypercrl.sweep.location import open_location

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from hypercrl.commands.arguments import parse_flags, print_usage
+from hypercrl.commands.arguments import PluginOptions, parse_flags
 from hypercrl.errors import UserError
 from hypercrl.registry import load_plugin
 from hypercrl.threads import one_thread
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(PluginOptions):
     run: Annotated[Path, tyro.conf.Positional]
     """A run's folder."""
     task: int = 0
@@ -35,15 +35,10 @@ class Options:
     """Test episodes of a task."""
     out: Path | None = None
     """Where the records go too, one line of JSON a task."""
-    plugin: tuple[str, ...] = ()
-    """Modules or files that register suites, methods or planners of their own."""
 
 
 def run(args: list[str]) -> None:
-    if not args or args[0] in ("-h", "--help"):
-        print_usage(__doc__, asked=bool(args))
-        return
-    options = parse_flags(Options, args, prog="hypercrl test")
+    options = parse_flags(Options, args, prog="hypercrl test", doc=__doc__)
     for plugin in options.plugin:
         load_plugin(plugin)
     os.environ.update(one_thread(os.environ))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from hypercrl.commands.arguments import parse_flags, print_usage
+from hypercrl.commands.arguments import missing, parse_flags
 from hypercrl.errors import UserError
 from hypercrl.registry import load_plugin
 from hypercrl.threads import one_thread
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 def run(args: list[str]) -> None:
     choice = _choose(args)
     if choice.suite is None or choice.method is None:
-        print_usage(__doc__, asked="--help" in args or "-h" in args)
+        if "--help" not in args and "-h" not in args:
+            raise missing(__doc__)
+        print((__doc__ or "").strip())
         return
     for plugin in choice.plugin:
         load_plugin(plugin)
@@ -107,7 +109,8 @@ def _train(config: "RunConfig", args: list[str]) -> None:
         learner: Learner = config.learner
         planning: Planner = config.planner
 
-    options = parse_flags(Options, args, prog="hypercrl train")
+    prog = f"hypercrl train {config.suite} {config.method}"
+    options = parse_flags(Options, args, prog=prog, doc=__doc__)
     config = dataclasses.replace(
         config,
         seed=options.seed,

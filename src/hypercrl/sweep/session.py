@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import CONFIG, differences, read_config, video_name
@@ -22,6 +22,7 @@ from hypercrl.sweep.table import SweepDisplay
 REFRESH_SECONDS = 1.0
 
 
+@runtime_checkable
 class Launcher(Protocol):
     """Where jobs go."""
 
