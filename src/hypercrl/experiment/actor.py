@@ -123,11 +123,9 @@ class Actor:
         with self._stopwatch.simulation, self._explain():
             observation, paid, terminated, truncated, _ = self.env.step(action)
         next_state = self._check_state(observation)
-        reward = self._check_reward(
-            paid
-            if self._env_pays
-            else _evaluate_reward(self.task.reward, state, action, next_state)
-        )
+        if not self._env_pays:
+            paid = _evaluate_reward(self.task.reward, state, action, next_state)
+        reward = self._check_reward(paid)
         self.episode_step += 1
         self.episode_return += reward
         # An environment that is never reset says that its time is over at every step from then on.
