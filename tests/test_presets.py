@@ -71,8 +71,8 @@ def test_changes_are_joined_method_by_method():
 
 
 def test_a_planner_brings_its_own_settings():
-    preset = Preset(planners=(ICEM(horizon=7, num_samples=11, num_elites=3), CEM(horizon=9)))
-    assert preset.planner() == ICEM(horizon=7, num_samples=11, num_elites=3)
+    preset = Preset(planners=(ICEM(horizon=7, num_samples=20), CEM(horizon=9)))
+    assert preset.planner() == ICEM(horizon=7, num_samples=20)
     assert preset.planner("cem") == CEM(horizon=9)
     assert preset.planner("mppi") == MPPI(horizon=7)  # only the horizon is the suite's
 
