@@ -132,7 +132,7 @@ def test_two_planners_are_told_apart_by_their_names(tmp_path):
         "Single-task (icem)",
         "Single-task (cem)",
     ]
-    assert "not all share one reference" in _tables(comparison)["ranking"].reading
+    assert "no reference that all share" in _tables(comparison)["ranking"].reading
     assert find_highlights(comparison)[0].title == "Highest return at the end"
     page = write_report([tmp_path], tmp_path / "out").read_text()
     assert 'data-table="pusher-laptop-settings"' in page
