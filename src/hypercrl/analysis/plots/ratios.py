@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -68,7 +67,7 @@ def _plot_bars(
     axes: Axes,
     entries: Sequence[Entry],
     estimates: Sequence[statistics.Estimate],
-    points: Sequence[Float[np.ndarray, "K"]],
+    points: statistics.Strata,
     marks: Sequence[float],
     colours: Colours,
 ) -> None:
