@@ -216,6 +216,24 @@ def test_colours_are_stable_and_distinct(tmp_path):
     assert len(set(codes)) == len(codes)
 
 
+def test_entries_of_one_chapter_have_distinct_colours_however_many_the_others_have(tmp_path):
+    def learner(k):
+        return {"learner": {"learning_rate": 0.1 * k}}
+
+    paths = [write_run(tmp_path / str(k), _short("hypercrl", **learner(k))) for k in range(9)]
+    paths += [write_run(tmp_path, _short(m, suite="slide")) for m in ("hypercrl", "si", "x", "y")]
+    found = compare([read_run(path) for path in paths])
+    colours = palette.assign_colours(found)
+    for comparison in found:
+        used = [colours[entry.label] for entry in comparison.entries]
+        assert len(set(used)) == len(used)
+    assert colours["HyperCRL"] == 0
+
+
+def _short(method: str, **options) -> Recipe:
+    return Recipe(method, num_tasks=1, eval_every=0, **options)
+
+
 def test_more_methods_than_colours_still_get_one(tmp_path):
     methods = [f"method_{k}" for k in range(14)]
     found = compare([read_run(p) for p in write_runs(tmp_path, methods, [0], num_tasks=1)])

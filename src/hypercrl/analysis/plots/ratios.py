@@ -15,7 +15,7 @@ from hypercrl.analysis.palette import INK, MUTED, PAGE, SERIES
 from hypercrl.analysis.plots.shared import Colours, figure_name, share_limits
 from hypercrl.analysis.ratios import RETENTION, RatioMetric
 
-_LABEL_LENGTH = 16  # letters that fit left of a panel
+_LABEL_LENGTH = 15  # letters that fit left of a panel
 
 
 def plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) -> Drawing | None:
