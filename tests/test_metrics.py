@@ -1,5 +1,6 @@
 """Metric definitions on matrices worked out by hand, and the reading of run folders."""
 
+import csv
 import math
 from dataclasses import replace
 from io import StringIO
@@ -14,6 +15,7 @@ from hypercrl.analysis import metrics, paper
 from hypercrl.analysis.comparison import Comparison, Entry, compare
 from hypercrl.analysis.labels import choose_labels, make_unique
 from hypercrl.analysis.summary import summarise
+from hypercrl.analysis.tables.cost import cost_table
 from hypercrl.errors import UserError
 from hypercrl.experiment.records import Cost, Episode, Evaluation, RandomPolicy
 from hypercrl.experiment.run_folder import Code, find_runs, read_config, read_run
@@ -223,6 +225,9 @@ def test_cost_counts_what_is_kept_and_what_is_held(tmp_path):
     assert scores.bytes_kept == pytest.approx([40, 180])
     assert scores.peak_bytes == pytest.approx([900, 901])
     assert scores.seconds_per_session == pytest.approx([0.5, 0.65], rel=0.05)
+    (row,) = csv.DictReader(cost_table(_compare(run.path)).to_csv().splitlines())
+    shown = [row[k] for k in ("Kept per finished task", "Kept in all", "Peak while learning")]
+    assert list(map(float, shown)) == [90, 180, 901]
 
 
 def test_the_reference_is_the_mean_over_its_seeds_and_ignores_missing_ones(tmp_path):

@@ -19,12 +19,13 @@ from hypercrl.analysis.comparison import Comparison, compare
 from hypercrl.analysis.highlights import find_highlights
 from hypercrl.analysis.plots.embeddings import project
 from hypercrl.analysis.plots.learning_curves import plot_learning_curves
-from hypercrl.analysis.plots.ratios import plot_normalised
+from hypercrl.analysis.plots.ratios import plot_ratios
+from hypercrl.analysis.ratios import NORMALISED, RETENTION
 from hypercrl.analysis.report import write_report
 from hypercrl.analysis.rollouts import VideoShelf
 from hypercrl.analysis.tables import build_tables
 from hypercrl.analysis.tables.ranking import ranking_table
-from hypercrl.analysis.tables.ratios import retention_table
+from hypercrl.analysis.tables.ratios import ratio_table
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import read_run
 from synthetic_runs import PROFILES, Recipe, write_matrix, write_run, write_runs
@@ -134,7 +135,7 @@ def test_csv_holds_the_numbers_behind_the_cells(tmp_path):
     returns = np.array([[200.0, 100.0], [NAN, 300.0]])
     paths = [write_matrix(tmp_path, "si", returns * k, seed=int(k)) for k in (1, 2)]
     paths[1:] = [write_matrix(tmp_path, "si", [[200.0, 160.0], [NAN, 300.0]], seed=5)]
-    table = retention_table(_compare(*paths))
+    table = ratio_table(_compare(*paths), RETENTION)
     assert table is not None
     (row,) = csv.DictReader(io.StringIO(table.to_csv()))
     assert float(row["Task 1 mean"]) == pytest.approx(0.65)
@@ -161,7 +162,7 @@ def test_an_undefined_ratio_shows_its_returns_instead(tmp_path):
     learnt = write_matrix(tmp_path, "si", [[300.0, 240.0], [NAN, 300.0]], seed=0)
     idle = write_matrix(tmp_path, "si", [[5.0, 240.0], [NAN, 300.0]], seed=1)
     lost = write_matrix(tmp_path, "ewc", [[-20.0, 7.0], [NAN, 300.0]])
-    table = retention_table(_compare(learnt, idle, lost))
+    table = ratio_table(_compare(learnt, idle, lost), RETENTION)
     assert table is not None
     rows = dict(table.rows)
     assert rows["SI"][1].text == "80"
@@ -197,7 +198,7 @@ def test_a_tolerance_interval_takes_eight_runs(tmp_path):
 
 def test_figures_show_every_single_run(tmp_path):
     comparison = _compare(*write_runs(tmp_path, ["si", "single"], range(3), num_tasks=2))
-    drawing = plot_normalised(comparison, palette.assign_colours([comparison]))
+    drawing = plot_ratios(comparison, palette.assign_colours([comparison]), NORMALISED)
     assert drawing is not None
     expected = 100 * comparison.entries[0].stack(lambda s: s.normalised_performance)
     dots = [line for line in drawing.panels[0].lines if line.get_marker() == "o"]
@@ -213,6 +214,24 @@ def test_colours_are_stable_and_distinct(tmp_path):
     assert len(set(colours.values())) == len(methods)
     codes = [colour.light for colour in palette.css_variables().values()]
     assert len(set(codes)) == len(codes)
+
+
+def test_entries_of_one_chapter_have_distinct_colours_however_many_the_others_have(tmp_path):
+    def learner(k):
+        return {"learner": {"learning_rate": 0.1 * k}}
+
+    paths = [write_run(tmp_path / str(k), _short("hypercrl", **learner(k))) for k in range(9)]
+    paths += [write_run(tmp_path, _short(m, suite="slide")) for m in ("hypercrl", "si", "x", "y")]
+    found = compare([read_run(path) for path in paths])
+    colours = palette.assign_colours(found)
+    for comparison in found:
+        used = [colours[entry.label] for entry in comparison.entries]
+        assert len(set(used)) == len(used)
+    assert colours["HyperCRL"] == 0
+
+
+def _short(method: str, **options) -> Recipe:
+    return Recipe(method, num_tasks=1, eval_every=0, **options)
 
 
 def test_more_methods_than_colours_still_get_one(tmp_path):

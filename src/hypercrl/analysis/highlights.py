@@ -9,22 +9,15 @@ method that learnt next to nothing. The reference method takes no part.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from hypercrl.analysis import metrics, statistics
 from hypercrl.analysis.comparison import Comparison, Entry
-from hypercrl.analysis.formatting import number, percent
+from hypercrl.analysis.formatting import UNDEFINED, number, percent
 
 Measure = Callable[[metrics.Scores], float]
+Write = Callable[..., str]  # with the decimals that suit a value, or those `like` another
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-
-
-@runtime_checkable
-class Write(Protocol):
-    """How a value becomes text, with the decimals that suit it or another value."""
-
-    def __call__(self, value: float, like: float | None = None) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -78,12 +71,13 @@ def _highlight(
     hoarding = [entry for entry in known if entry.keeps_old_data]
     winner = best(frugal or known, key=mean)
     others = [entry for entry in known if entry is not winner]
-    lines = [f"{winner.learnt} tasks learnt"]
+    lines = [f"{winner.learnt} tasks learnt"] if winner.learnt != UNDEFINED else []
     if others:
         word, group = ("With old data", hoarding) if frugal and hoarding else ("Next", others)
         rival = best(group, key=mean)
         written = write(mean(rival)) + (_NO_BREAK + unit if unit else "")
-        lines.append(f"{word}: {rival.label} {written}, {rival.learnt} learnt")
+        learnt = f", {rival.learnt} learnt" if rival.learnt != UNDEFINED else ""
+        lines.append(f"{word}: {rival.label} {written}{learnt}")
     deviation = measured[winner.label][1]
     spread = "" if deviation is None else f"± {write(deviation, like=mean(winner))}"
     return Highlight(title, write(mean(winner)), unit, winner.label, spread, ". ".join(lines))

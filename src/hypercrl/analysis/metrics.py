@@ -260,7 +260,7 @@ def forgetting(returns: Matrix) -> Float[np.ndarray, "T-1"]:
     return np.array(best) - returns[:-1, -1]
 
 
-def zero_shot(run: Run) -> Float[np.ndarray, "T-1"]:
+def zero_shot(run: Run) -> Float[np.ndarray, "K"]:
     """Z_i = r[i, i−1]: the return on task i > 1 before any training on it."""
     scores = np.full(run.num_tasks, math.nan)
     for evaluation in run.evaluations:
@@ -332,7 +332,7 @@ def seconds_per_session(run: Run) -> Float[np.ndarray, "T"]:
     return np.array([np.median(seconds) if seconds else math.nan for seconds in times])
 
 
-def bytes_kept(cost: Cost) -> float:
+def bytes_kept(cost: Cost) -> int:
     """What is kept for finished tasks after a task: per-task state and old transitions."""
     return cost.bytes_per_task * (cost.task + 1) + cost.memory_bytes
 

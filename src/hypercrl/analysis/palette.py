@@ -4,7 +4,6 @@ Figures are drawn in the light colours. Inside the page these hex codes are exch
 variables, so that one drawing follows the reader's theme; hence every code occurs once.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,22 +38,27 @@ SERIES = (
 
 
 def assign_colours(comparisons: Sequence[Comparison]) -> dict[str, int]:
-    """An index into `SERIES` for every entry's label, the same in every comparison and report.
+    """An index into `SERIES` for every entry's label, the same in every comparison of a report.
 
-    Methods that the paper names always have the same colour; others, and further variants of
-    one method, take the free ones in order.
+    Methods that the paper names have the same colour in every report; others, and further
+    variants of one method, take what nobody has who is seen beside them.
     """
     fixed = {method: index for index, method in enumerate(paper.METHOD_NAMES)}
     methods = {e.label: e.method for comparison in comparisons for e in comparison.entries}
+    beside = [{entry.label for entry in comparison.entries} for comparison in comparisons]
     assigned: dict[str, int] = {}
-    for label, method in methods.items():
-        if method in fixed and fixed[method] not in assigned.values():
-            assigned[label] = fixed[method]
-    # Colours that no method of the paper owns come first, then those whose owner is absent.
-    spare = [k for k in range(len(SERIES)) if k not in fixed.values()]
-    spare += [k for k in fixed.values() if k not in assigned.values()]
-    waiting = [label for label in methods if label not in assigned]
-    return assigned | dict(zip(waiting, itertools.cycle(spare), strict=False))
+    # A method as such comes before its variants, which may stand in an earlier chapter.
+    for label in sorted(methods, key=lambda name: name != paper.METHOD_NAMES.get(methods[name])):
+        near = set().union(*(labels for labels in beside if label in labels))
+        taken = {assigned[other] for other in near if other in assigned}
+        owned = {fixed[methods[other]] for other in near if methods[other] in fixed}
+        # Its own first, then what no method owns, then what belongs to a method elsewhere.
+        wanted = [fixed[methods[label]]] if methods[label] in fixed else []
+        order = [*wanted, *sorted(range(len(SERIES)), key=lambda k: (k in fixed.values(), k))]
+        free = [k for k in order if k not in taken and (k in wanted or k not in owned)]
+        free += [k for k in order if k not in taken]
+        assigned[label] = free[0] if free else len(assigned) % len(SERIES)
+    return assigned
 
 
 def css_variables() -> dict[str, Colour]:

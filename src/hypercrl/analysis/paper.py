@@ -27,7 +27,7 @@ SUITE_NAMES = {
     "half_cheetah": "HalfCheetah",
 }
 
-Number = tuple[float, float]  # mean, standard deviation; per cent
+Number = tuple[int, int]  # mean, standard deviation; whole per cent
 
 
 @dataclass(frozen=True)

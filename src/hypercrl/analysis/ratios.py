@@ -20,6 +20,8 @@ class RatioMetric:
     first_task: int = 1
     plain: Ratios | None = None
     """The same of returns counted from 0, as the paper has it."""
+    formula: str = ""
+    """Of the plain ratio."""
     published: Mapping[str, Mapping[str, paper.Row]] = field(default_factory=dict)
     """The paper's rows, by suite and method."""
 
@@ -43,6 +45,7 @@ RETENTION = RatioMetric(
     lambda scores: scores.retention,
     1,
     lambda scores: scores.plain_retention,
+    "r[i, T] / r[i, i]",
     paper.RETENTION,
 )
 FORWARD_TRANSFER = RatioMetric(
@@ -55,5 +58,7 @@ FORWARD_TRANSFER = RatioMetric(
     lambda scores: scores.forward_transfer,
     2,
     lambda scores: scores.plain_transfer,
+    "r[i, i] / r*",
     paper.FORWARD_TRANSFER,
 )
+RATIOS = (NORMALISED, RETENTION, FORWARD_TRANSFER)

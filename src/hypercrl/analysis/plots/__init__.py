@@ -10,18 +10,16 @@ from hypercrl.analysis.plots.heat_maps import plot_heat_maps
 from hypercrl.analysis.plots.learning_curves import plot_learning_curves
 from hypercrl.analysis.plots.model_error import plot_model_error
 from hypercrl.analysis.plots.profile import plot_profile
-from hypercrl.analysis.plots.ratios import plot_forward_transfer, plot_normalised, plot_retention
+from hypercrl.analysis.plots.ratios import plot_ratios
 from hypercrl.analysis.plots.shared import Colours
+from hypercrl.analysis.ratios import RATIOS
 
 
 def build_drawings(comparison: Comparison, colours: Colours) -> list[Drawing]:
     """Every figure that the comparison has content for."""
     plots = (
-        plot_normalised,
         plot_profile,
         plot_learning_curves,
-        plot_retention,
-        plot_forward_transfer,
         plot_heat_maps,
         plot_model_error,
         plot_cost,
@@ -29,4 +27,5 @@ def build_drawings(comparison: Comparison, colours: Colours) -> list[Drawing]:
     )
     with matplotlib.rc_context(STYLE):
         drawings = [plot(comparison, colours) for plot in plots]
+        drawings += [plot_ratios(comparison, colours, metric) for metric in RATIOS]
     return [drawing for drawing in drawings if drawing is not None]

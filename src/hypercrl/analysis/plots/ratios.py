@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -14,24 +13,12 @@ from hypercrl.analysis.drawing import Drawing, mark_series, panel_grid
 from hypercrl.analysis.formatting import percent
 from hypercrl.analysis.palette import INK, MUTED, PAGE, SERIES
 from hypercrl.analysis.plots.shared import Colours, figure_name, share_limits
-from hypercrl.analysis.ratios import FORWARD_TRANSFER, NORMALISED, RETENTION, RatioMetric
+from hypercrl.analysis.ratios import RETENTION, RatioMetric
 
-_LABEL_LENGTH = 16  # letters that fit left of a panel
-
-
-def plot_normalised(comparison: Comparison, colours: Colours) -> Drawing | None:
-    return _plot_ratios(comparison, colours, NORMALISED)
+_LABEL_LENGTH = 15  # letters that fit left of a panel
 
 
-def plot_retention(comparison: Comparison, colours: Colours) -> Drawing | None:
-    return _plot_ratios(comparison, colours, RETENTION)
-
-
-def plot_forward_transfer(comparison: Comparison, colours: Colours) -> Drawing | None:
-    return _plot_ratios(comparison, colours, FORWARD_TRANSFER)
-
-
-def _plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) -> Drawing | None:
+def plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) -> Drawing | None:
     entries = comparison.competitors
     found = [entry.stack(lambda s: metrics.values(metric.read(s))) for entry in entries]
     if not any(np.isfinite(values).any() for values in found):
@@ -42,10 +29,9 @@ def _plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) 
     averages = [np.array([metrics.mean_of_defined(run) for run in values]) for values in found]
     whole = [statistics.estimate_iqm([seeds]) for seeds in averages]
     # Who has learnt little can retain all of it: the names say how much there was to retain.
-    learnt = [f" · {entry.learnt.replace(' of ', '/')}" for entry in entries]
     names = [
-        _shorten(entry.label, extra if metric is RETENTION else "")
-        for entry, extra in zip(entries, learnt, strict=True)
+        _shorten(e.label, f" · {e.learnt.replace(' of ', '/')}" if metric is RETENTION else "")
+        for e in entries
     ]
     for index, axes in enumerate(panels):
         axes.set_title("Average" if index == 0 else f"Task {metric.first_task + index - 1}")
@@ -81,7 +67,7 @@ def _plot_bars(
     axes: Axes,
     entries: Sequence[Entry],
     estimates: Sequence[statistics.Estimate],
-    points: Sequence[Float[np.ndarray, "K"]],
+    points: statistics.Strata,
     marks: Sequence[float],
     colours: Colours,
 ) -> None:

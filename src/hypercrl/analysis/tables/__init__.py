@@ -6,6 +6,7 @@ themselves where it is undefined, and under the plain ratios the paper's numbers
 """
 
 from hypercrl.analysis.comparison import Comparison
+from hypercrl.analysis.ratios import RATIOS
 from hypercrl.analysis.table_formats import Table
 from hypercrl.analysis.tables import cost, metrics, ranking, ratios, returns, runs
 
@@ -14,11 +15,6 @@ def build_tables(comparison: Comparison) -> list[Table]:
     """Every table that the comparison has content for."""
     builders = (
         ranking.ranking_table,
-        ratios.normalised_table,
-        ratios.retention_table,
-        ratios.plain_retention_table,
-        ratios.forward_transfer_table,
-        ratios.plain_transfer_table,
         metrics.metrics_table,
         returns.returns_table,
         returns.success_table,
@@ -29,5 +25,7 @@ def build_tables(comparison: Comparison) -> list[Table]:
         runs.runs_table,
         runs.settings_table,
     )
-    tables = (build(comparison) for build in builders)
+    tables: list[Table | None] = [build(comparison) for build in builders]
+    for metric in RATIOS:
+        tables += [ratios.ratio_table(comparison, metric), ratios.plain_table(comparison, metric)]
     return [table for table in tables if table is not None and table.rows]

@@ -12,7 +12,7 @@ from hypercrl.analysis.table_formats import Cell, Table
 from hypercrl.analysis.tables.cells import sources
 
 
-def cost_table(comparison: Comparison) -> Table | None:
+def cost_table(comparison: Comparison) -> Table:
     rows = [(entry.label, _cost_cells(entry)) for entry in comparison.entries]
     return Table(
         "cost",

@@ -34,12 +34,13 @@ def ranking_table(comparison: Comparison) -> Table:
             number_cell(entry.stack(lambda s: s.average_performance)) for entry in entries
         ],
     }
-    if all(cell.text == UNDEFINED for cell in columns["Half of all runs"]):
+    has_tolerance = any(cell.text != UNDEFINED for cell in columns["Half of all runs"])
+    if not has_tolerance:
         del columns["Half of all runs"]
     return Table(
         "ranking",
         "Ranking",
-        _reading(comparison),
+        _reading(comparison, has_tolerance),
         "Method",
         tuple(columns),
         mark_best(entries, list(zip(*columns.values(), strict=True))),
@@ -47,16 +48,17 @@ def ranking_table(comparison: Comparison) -> Table:
     )
 
 
-def _reading(comparison: Comparison) -> str:
+def _reading(comparison: Comparison, has_tolerance: bool) -> str:
     by = "normalised return" if comparison.ranks_normalised else "plain return"
-    missing = "" if comparison.ranks_normalised else " (not all share one reference)"
+    missing = "" if comparison.ranks_normalised else " (there is no reference that all share)"
     text = (
         f"Methods by their {by} at the end, mean over all tasks{missing}: the one number that "
         "counts both learning and keeping. Normalised, 0 is what random actions earn and 100 what "
         "a model reaches that learns each task alone. A method that learnt little can retain all "
-        "of it: read retention with the number of tasks learnt. Half of all runs lie in the "
-        "tolerance interval, with 95 % confidence; that takes 8 runs."
+        "of it: read retention with the number of tasks learnt."
     )
+    if has_tolerance:
+        text += " Half of all runs lie in the tolerance interval, with 95 % confidence."
     if np.isnan(comparison.entries[0].yardstick.random).any():
         text += (
             " What random actions earn was not measured (runs of version 0.1.0): nothing is "

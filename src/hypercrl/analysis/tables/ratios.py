@@ -7,35 +7,16 @@ import numpy as np
 from hypercrl.analysis import metrics, paper, statistics
 from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.formatting import number
-from hypercrl.analysis.ratios import FORWARD_TRANSFER, NORMALISED, RETENTION, RatioMetric, Ratios
+from hypercrl.analysis.ratios import NORMALISED, RETENTION, RatioMetric, Ratios
 from hypercrl.analysis.table_formats import Cell, Table
 from hypercrl.analysis.tables.cells import estimate_cell, mark_best, percent_cell, sources
 
 
-def normalised_table(comparison: Comparison) -> Table | None:
-    return _ratio_table(comparison, NORMALISED)
-
-
-def retention_table(comparison: Comparison) -> Table | None:
-    return _ratio_table(comparison, RETENTION)
-
-
-def plain_retention_table(comparison: Comparison) -> Table | None:
-    return _plain_table(comparison, RETENTION, "r[i, T] / r[i, i]")
-
-
-def forward_transfer_table(comparison: Comparison) -> Table | None:
-    return _ratio_table(comparison, FORWARD_TRANSFER)
-
-
-def plain_transfer_table(comparison: Comparison) -> Table | None:
-    return _plain_table(comparison, FORWARD_TRANSFER, "r[i, i] / r*")
-
-
-def _ratio_table(comparison: Comparison, metric: RatioMetric) -> Table | None:
+def ratio_table(comparison: Comparison, metric: RatioMetric) -> Table | None:
     """Per task, then over tasks; the number of tasks learnt stands beside every average."""
     entries = comparison.competitors
-    if not has_content(comparison, metric.read):
+    is_unknown = metric is NORMALISED and all(np.isnan(entry.normalised) for entry in entries)
+    if is_unknown or not _has_content(comparison, metric.read):
         return None
     rows = metric.published.get(comparison.suite, {})
     cells = []
@@ -62,9 +43,9 @@ def _ratio_table(comparison: Comparison, metric: RatioMetric) -> Table | None:
     )
 
 
-def _plain_table(comparison: Comparison, metric: RatioMetric, formula: str) -> Table | None:
+def plain_table(comparison: Comparison, metric: RatioMetric) -> Table | None:
     """The paper's own definition, with its numbers where it has the same cell."""
-    if metric.plain is None or not has_content(comparison, metric.plain):
+    if metric.plain is None or not _has_content(comparison, metric.plain):
         return None
     rows = []
     for entry in comparison.competitors:
@@ -75,7 +56,7 @@ def _plain_table(comparison: Comparison, metric: RatioMetric, formula: str) -> T
         rows.append((entry.label, (*cells, _average_cell(found, published))))
     return Table(
         f"{metric.name}-plain",
-        f"{metric.title}, plain ratio {formula}, %",
+        f"{metric.title}, plain ratio {metric.formula}, %",
         "As the paper defines it: returns counted from 0, whatever random actions earn. Below "
         "stand the paper's numbers (its own simulation and full budget).",
         "Method",
@@ -85,7 +66,7 @@ def _plain_table(comparison: Comparison, metric: RatioMetric, formula: str) -> T
     )
 
 
-def has_content(comparison: Comparison, read: Ratios) -> bool:
+def _has_content(comparison: Comparison, read: Ratios) -> bool:
     """Whether any run has two returns to divide."""
     ratios = [r for e in comparison.competitors for scores in e.scores for r in read(scores)]
     return any(np.isfinite([r.numerator, r.denominator]).all() for r in ratios)
