@@ -175,7 +175,7 @@ def imagine(env, physics, plan, length) -> float:
     mujoco.mj_setState(env.model, env.data, physics, mujoco.mjtState.mjSTATE_INTEGRATION)
     total = 0.0
     for action in plan:
-        env.advance(action)
+        env.advance(np.atleast_1d(action))
         x, angle = env.data.qpos
         squared = (x / length + np.sin(angle)) ** 2 + (1 - np.cos(angle)) ** 2
         total += np.exp(-squared) - 0.01 * action**2

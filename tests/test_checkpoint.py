@@ -248,7 +248,7 @@ def test_bottomless_json_is_refused(path):
 
 
 @pytest.mark.parametrize("info", [[], "text", 3])
-def test_information_of_another_kind_is_refused(path, info):
+def test_information_of_another_kind_is_refused(path, info, unchecked):
     checkpoint.save(path, {"x": np.ones(2)}, info)
     with pytest.raises(UserError, match="damaged"):
         checkpoint.load(path)

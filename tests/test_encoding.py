@@ -14,9 +14,8 @@ MIXED = Encoding((Absolute(1), Difference(2), Angle(2), Quaternion()))
 def draw_state(seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     quaternion = rng.normal(size=4)
-    return np.concatenate([rng.normal(size=5), quaternion / np.linalg.norm(quaternion)]).astype(
-        np.float32
-    )
+    state = np.concatenate([rng.normal(size=5), quaternion / np.linalg.norm(quaternion)])
+    return jnp.asarray(state, jnp.float32)
 
 
 @pytest.mark.parametrize("seed", range(5))

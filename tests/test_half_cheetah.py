@@ -1,6 +1,7 @@
 """The half-cheetah against Gymnasium's own, and what a scaled part changes."""
 
 import gymnasium
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_state_is_velocity_positions_velocities():
 
 def test_velocity_is_predicted_as_a_value_and_the_rest_as_differences():
     encoding = suites.get("half_cheetah")().spec.encoding
-    before, after = np.arange(18.0), np.arange(18.0) ** 2
+    before, after = jnp.arange(18.0), jnp.arange(18.0) ** 2
     target = np.asarray(encoding.target(before, after))
     assert target[0] == after[0]
     np.testing.assert_allclose(target[1:], (after - before)[1:])

@@ -163,7 +163,7 @@ class Panda:
         mujoco.mju_axisAngle2Quat(turn, vector / max(angle, 1e-12), angle)
         mujoco.mju_mulQuat(quaternion, turn, self.tool_quaternion)
         opening = np.clip(self.opening + MAX_FINGER_MOVE * action[6], 0.0, MAX_OPENING)
-        self.servo(position, quaternion, opening)
+        self.servo(position, quaternion, float(opening))
 
     def servo(
         self, position: Float[np.ndarray, "3"], quaternion: Float[np.ndarray, "4"], opening: float

@@ -30,7 +30,7 @@ from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
 from hypercrl.registry import suites
 from hypercrl.simulation.env import MujocoEnv
 from hypercrl.simulation.rendering import Camera
-from hypercrl.types import Spec, Suite, Task
+from hypercrl.types import Reward, Spec, Suite, Task
 
 MODEL_FILE = Path(__file__).with_suffix(".xml")
 
@@ -86,7 +86,7 @@ class CartpoleEnv(MujocoEnv):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 20}
 
-    def __init__(self, length: float, reward: TipReward, render_mode: str | None = None):
+    def __init__(self, length: float, reward: Reward, render_mode: str | None = None):
         camera = Camera(lookat=(0.0, 0.0, 0.0), distance=4.6, azimuth=80.0, elevation=-12.0)
         super().__init__(_build(length), SPEC, reward, camera, render_mode)
 

@@ -32,7 +32,7 @@ from hypercrl.simulation.door_scene import TURN_RANGE, Door, build_door
 from hypercrl.simulation.env import MujocoEnv
 from hypercrl.simulation.panda import Gains, Panda
 from hypercrl.simulation.rendering import Camera
-from hypercrl.types import Spec, Suite, Task
+from hypercrl.types import Reward, Spec, Suite, Task
 
 PAPER_DOORS = (
     Door("pull"),
@@ -154,7 +154,7 @@ def draw_doors(num_tasks: int) -> tuple[Door, ...]:
 class DoorEnv(MujocoEnv):
     """The arm in front of one door."""
 
-    def __init__(self, door: Door, reward: DoorReward, render_mode: str | None = None):
+    def __init__(self, door: Door, reward: Reward, render_mode: str | None = None):
         scene, mount = build_door(door)
         super().__init__(scene.compile(), SPEC, reward, CAMERA, render_mode)
         self.arm = Panda(self.model, self.data, mount, GAINS)
