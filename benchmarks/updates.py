@@ -5,7 +5,6 @@ thread; the candidates take turns and medians are compared, so that a noisy mach
 alike. Run with: python benchmarks/updates.py
 """
 
-import dataclasses
 import os
 import resource
 import statistics
@@ -20,22 +19,24 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import optax  # noqa: E402
 
+from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet  # noqa: E402
 from hypercrl.encoding import Encoding  # noqa: E402
-from hypercrl.registry import learners  # noqa: E402
-from hypercrl.types import Settings, Spec, Transitions  # noqa: E402
+from hypercrl.learners.finetune import FineTune  # noqa: E402
+from hypercrl.learners.hypercrl import HyperCRL  # noqa: E402
+from hypercrl.types import Learner, Spec, Transitions  # noqa: E402
 
 NUM_TASKS = 5
 CAPACITY = 5_000
 UPDATES = 100  # in one timed call; a session of the suites has 200 to 2,000
 ROUNDS = 7
 SPEC = Spec(10, 2, (-1.0,) * 2, (1.0,) * 2, 100, Encoding.differences(10))
-CHUNKED = {"chunk_size": 2000, "hypernet_hidden": (20, 20)}
+CHUNKED = ChunkedHypernet(hidden=(20, 20), chunk_size=2_000)
 CANDIDATES = {
-    "full": ("hypercrl", {"lookahead": False}),
-    "full, look-ahead": ("hypercrl", {"lookahead": True}),
-    "chunked": ("hypercrl", {"lookahead": False, **CHUNKED}),
-    "chunked, look-ahead": ("hypercrl", {"lookahead": True, **CHUNKED}),
-    "fine-tuning": ("finetune", {}),
+    "full": HyperCRL(lookahead=False),
+    "full, look-ahead": HyperCRL(lookahead=True),
+    "chunked": HyperCRL(lookahead=False, hypernet=CHUNKED),
+    "chunked, look-ahead": HyperCRL(lookahead=True, hypernet=CHUNKED),
+    "fine-tuning": FineTune(),
 }
 
 
@@ -47,10 +48,9 @@ def random_data() -> Transitions:
     return Transitions(*map(jnp.array, (states, actions, following, np.int32(CAPACITY))))
 
 
-def session(method: str, settings: dict):
+def session(learner: Learner):
     """A function that runs `UPDATES` updates at the last task."""
     key = jax.random.key(0)
-    learner = learners.get(method).configure(dataclasses.replace(Settings(), **settings))
     state = learner.init(SPEC, NUM_TASKS, key=key)
     data = random_data()
     for task in range(NUM_TASKS):
@@ -85,8 +85,8 @@ def bare_adam(num_parameters: int):
 
 def main() -> None:
     runs, sizes = {}, {}
-    for name, (method, settings) in CANDIDATES.items():
-        runs[name], sizes[name] = session(method, settings)
+    for name, learner in CANDIDATES.items():
+        runs[name], sizes[name] = session(learner)
     runs["bare Adam"] = bare_adam(sizes["full"])
     sizes["bare Adam"] = sizes["full"]
     for run in runs.values():
