@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hypercrl.data.memory import TaskMemory
+from hypercrl.learning import session
 from hypercrl.learning.session import run_updates
 from hypercrl.learning.training import Training, shrink
 from hypercrl.registry import learners
@@ -36,6 +37,22 @@ def test_progress_goes_through_the_session():
 
     found, _ = jax.jit(lambda n: run_updates(step, jnp.zeros(5), n, key(0)))(4)
     np.testing.assert_allclose(found[:4], [0.0, 0.25, 0.5, 0.75])
+
+
+@pytest.mark.parametrize("cache", [0, 4_000_000], ids=["early", "at once"])
+def test_a_step_receives_what_is_derived_from_its_own_carry(cache, monkeypatch):
+    monkeypatch.setattr(session, "_CACHE_BYTES", cache)
+
+    def step(carry, double, _, progress):
+        return carry + 1.0, {"double": double, "carry": carry}
+
+    @jax.jit
+    def run(num_updates):
+        start = jnp.ones(())
+        return session.run_derived_updates(step, lambda c: 2 * c, start, num_updates, key(0))
+
+    carry, info = run(4)
+    assert (float(carry), float(info["carry"]), float(info["double"])) == (5.0, 2.5, 5.0)
 
 
 @pytest.mark.parametrize("name", ANNEALING)

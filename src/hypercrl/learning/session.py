@@ -23,6 +23,10 @@ _DEPTH_FIRST: dict[str, Any] = {
     "compiler_options": {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 }
 
+# Roughly what a core has for itself: a chunked hypernetwork with its moments fits in, a full one
+# does not. On the wrong side of it an update takes up to a tenth longer (`benchmarks/updates.py`).
+_CACHE_BYTES = 4_000_000
+
 compiled_session = eqx.filter_jit(**_DEPTH_FIRST)
 """Compiles the function that runs a session, in the order that suits a loop of updates."""
 
@@ -58,14 +62,17 @@ def run_derived_updates(
 ) -> tuple[Carry, Info]:
     """The same with a step that also receives `derive(carry)`.
 
-    It is derived at the end of the update before, while what it is derived from is still in the
-    processor's cache: a full hypernetwork's parameters are too many to be read twice.
+    What is derived from more than fits into the processor's cache is derived at the end of the
+    update before, while the last of it is still there; from less, at once, so that the step can
+    share the work. The numbers are the same.
     """
+    early = sum(x.nbytes for x in jax.tree.leaves(carry)) > _CACHE_BYTES
 
-    def step_and_derive(loop, key, progress):
+    def whole_step(loop, key, progress):
         carry, derived = loop
-        carry, info = step(carry, derived, key, progress)
-        return (carry, derive(carry)), info
+        carry, info = step(carry, derived if early else derive(carry), key, progress)
+        return (carry, derive(carry) if early else None), info
 
-    (carry, _), info = run_updates(step_and_derive, (carry, derive(carry)), num_updates, key)
+    start = (carry, derive(carry) if early else None)
+    (carry, _), info = run_updates(whole_step, start, num_updates, key)
     return carry, info
