@@ -1,7 +1,4 @@
-"""Show the suites, methods and planners, or the runs in a folder.
-
-usage: hypercrl list [suites|methods|planners|runs] [--folder FOLDER] [--plugin MODULE]
-"""
+"""Show the suites, methods, hypernetworks and planners, or the runs in a folder."""
 
 import sys
 from dataclasses import dataclass
@@ -11,13 +8,13 @@ from typing import Annotated, Literal
 import tyro
 
 from hypercrl.commands.arguments import PluginOptions, parse_flags
-from hypercrl.registry import learners, load_plugin, planners, suites
+from hypercrl.registry import hypernets, learners, load_plugin, planners, suites
 
 
 @dataclass(frozen=True)
 class Options(PluginOptions):
     what: Annotated[
-        Literal["all", "suites", "methods", "planners", "runs"], tyro.conf.Positional
+        Literal["all", "suites", "methods", "hypernets", "planners", "runs"], tyro.conf.Positional
     ] = "all"
     """What to show."""
     folder: Path = Path("runs")
@@ -34,7 +31,12 @@ def run(args: list[str]) -> None:
     if options.what == "runs":
         _list_runs(options.folder, console)
         return
-    registries = {"suites": suites, "methods": learners, "planners": planners}
+    registries = {
+        "suites": suites,
+        "methods": learners,
+        "hypernets": hypernets,
+        "planners": planners,
+    }
     for title, registry in registries.items():
         if options.what in ("all", title):
             _list_registry(title, registry, console)

@@ -40,6 +40,8 @@ class Options(PluginOptions):
     """Settings of the suite; its first if not given."""
     planner: str | None = None
     """Planner; the preset's own if not given."""
+    hypernet: str | None = None
+    """Hypernetwork, for methods that have one; the preset's own if not given."""
     settings: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="NAME=VALUE")] = ()
     """Changes such as schedule.updates=100, learner.beta=0.1 or planning.horizon=10, for every
     run that has such a setting."""
@@ -104,7 +106,7 @@ def _leave_accelerators_alone() -> None:
 def _plan(options: Options) -> "tuple[PlannedRun, ...]":
     from hypercrl.sweep.plan import make_selection, parse_settings, plan_runs, read_selections
 
-    names = ("suite", "method", "seeds", "tasks", "preset", "planner")
+    names = ("suite", "method", "seeds", "tasks", "preset", "planner", "hypernet")
     flags: dict[str, Any] = {name: getattr(options, name) for name in names}
     flags["set"] = parse_settings(options.settings)
     given = {name: value for name, value in flags.items() if value not in (None, (), {})}
@@ -146,13 +148,16 @@ def _conclude(
     """The tables and the report page of the sweep's runs."""
     from hypercrl.analysis.report import write_report
     from hypercrl.analysis.summary import summarise
+    from hypercrl.experiment.code import this_code
+    from hypercrl.experiment.run_folder import CONFIG
 
     location.refresh(status.name for status in statuses)
-    folders = [s.folder for s in statuses if (s.folder / "config.json").exists()]
+    folders = [s.folder for s in statuses if (s.folder / CONFIG).exists()]
     if not folders:
         return
-    summarise(folders, console)
-    page = write_report(folders, location.view / REPORT)
+    current = this_code().fingerprint
+    summarise(folders, console, current=current)
+    page = write_report(folders, location.view / REPORT, current=current)
     location.publish(page.parent)
     place = f"{out.rstrip('/')}/{page.relative_to(location.view)}"
     console.print(f"The report is {place}.", highlight=False, soft_wrap=True)
