@@ -17,7 +17,7 @@ from hypercrl.errors import UserError
 from hypercrl.learning.training import Training
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.noise import MAX_EXPONENT
-from hypercrl.registry import hypernets, learners, planners
+from hypercrl.registry import hypernets, learners, planners, regularisers
 from hypercrl.types import Learner, Planner
 
 Changes = Mapping[str, Mapping[str, Any]]
@@ -90,13 +90,17 @@ class Preset:
         for method in self.methods:
             self.learner(method)
 
-    def learner(self, method: str, hypernet: str | None = None) -> Learner:
-        """A method with this preset's parts, or with another hypernetwork at its own defaults."""
+    def learner(
+        self, method: str, hypernet: str | None = None, regulariser: str | None = None
+    ) -> Learner:
+        """A method with this preset's parts, or with others by name at their own defaults."""
         cls = learners.get(method)
         own = [f.name for f in dataclasses.fields(cls)]
         changes = dict(self.methods.get(method, {}))
         if hypernet is not None:
             changes["hypernet"] = hypernets.get(hypernet)()
+        if regulariser is not None:
+            changes["regulariser"] = regularisers.get(regulariser)()
         for name in changes:
             if name not in own:
                 raise UserError(

@@ -74,7 +74,10 @@ suites: Registry = Registry(
     "suite", "hypercrl.suites", ("cartpole", "door", "half_cheetah", "pusher", "slide")
 )
 hypernets: Registry = Registry(
-    "hypernetwork", "hypercrl.dynamics", ("chunked_hypernet", "full_hypernet")
+    "hypernetwork", "hypercrl.dynamics", ("chunked_hypernet", "full_hypernet", "low_rank_hypernet")
+)
+regularisers: Registry = Registry(
+    "regulariser", "hypercrl.learning", ("prediction_regulariser", "weight_regulariser")
 )
 learners: Registry = Registry(
     "method",

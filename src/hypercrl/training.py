@@ -21,6 +21,7 @@ def train(
     preset: str | None = None,
     planner: str | None = None,
     hypernet: str | None = None,
+    regulariser: str | None = None,
     num_tasks: int | None = None,
     out: str | Path | None = None,
     fresh: bool = False,
@@ -42,6 +43,7 @@ def train(
         preset=preset,
         planner=planner,
         hypernet=hypernet,
+        regulariser=regulariser,
         num_tasks=num_tasks,
         seed=seed,
     )

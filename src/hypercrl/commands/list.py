@@ -8,13 +8,21 @@ from typing import Annotated, Literal
 import tyro
 
 from hypercrl.commands.arguments import PluginOptions, parse_flags
-from hypercrl.registry import hypernets, learners, load_plugin, planners, suites
+from hypercrl.registry import (
+    hypernets,
+    learners,
+    load_plugin,
+    planners,
+    regularisers,
+    suites,
+)
 
 
 @dataclass(frozen=True)
 class Options(PluginOptions):
     what: Annotated[
-        Literal["all", "suites", "methods", "hypernets", "planners", "runs"], tyro.conf.Positional
+        Literal["all", "suites", "methods", "hypernets", "regularisers", "planners", "runs"],
+        tyro.conf.Positional,
     ] = "all"
     """What to show."""
     folder: Path = Path("runs")
@@ -35,6 +43,7 @@ def run(args: list[str]) -> None:
         "suites": suites,
         "methods": learners,
         "hypernets": hypernets,
+        "regularisers": regularisers,
         "planners": planners,
     }
     for title, registry in registries.items():

@@ -42,6 +42,8 @@ class Options(PluginOptions):
     """Planner; the preset's own if not given."""
     hypernet: str | None = None
     """Hypernetwork, for methods that have one; the preset's own if not given."""
+    regulariser: str | None = None
+    """Regulariser, for methods that have one; the preset's own if not given."""
     settings: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="NAME=VALUE")] = ()
     """Changes such as schedule.updates=100, learner.beta=0.1 or planning.horizon=10, for every
     run that has such a setting."""
@@ -106,7 +108,7 @@ def _leave_accelerators_alone() -> None:
 def _plan(options: Options) -> "tuple[PlannedRun, ...]":
     from hypercrl.sweep.plan import make_selection, parse_settings, plan_runs, read_selections
 
-    names = ("suite", "method", "seeds", "tasks", "preset", "planner", "hypernet")
+    names = ("suite", "method", "seeds", "tasks", "preset", "planner", "hypernet", "regulariser")
     flags: dict[str, Any] = {name: getattr(options, name) for name in names}
     flags["set"] = parse_settings(options.settings)
     given = {name: value for name, value in flags.items() if value not in (None, (), {})}

@@ -44,6 +44,7 @@ def run(args: list[str]) -> None:
         preset=choice.preset,
         planner=choice.planner,
         hypernet=choice.hypernet,
+        regulariser=choice.regulariser,
         num_tasks=choice.tasks,
     )
     _train(config, args)
@@ -57,6 +58,7 @@ def _choose(args: list[str]) -> argparse.Namespace:
     parser.add_argument("--preset")
     parser.add_argument("--planner")
     parser.add_argument("--hypernet")
+    parser.add_argument("--regulariser")
     parser.add_argument("--tasks", type=int)
     parser.add_argument("--plugin", action="append", default=[])
     try:
@@ -89,6 +91,8 @@ def _train(config: "RunConfig", args: list[str]) -> None:
         """What turns the model into actions; it brings its own settings."""
         hypernet: str | None = None
         """Another hypernetwork than the preset's, with its own settings."""
+        regulariser: str | None = None
+        """Another regulariser than the preset's, with its own settings."""
         tasks: int = config.num_tasks
         """How many tasks of the suite, from the first on."""
         plugin: tyro.conf.UseAppendAction[tuple[str, ...]] = ()

@@ -7,14 +7,16 @@ shared by all chunks, so it can be smaller than the target that it generates.
 import functools
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.checks import at_least
+from hypercrl.checks import at_least, one_of
 from hypercrl.dynamics.hypernet import (
+    INITIALISATIONS,
     NUM_PROBE_EMBEDDINGS,
     Hypernet,
     apply_hidden,
@@ -33,10 +35,13 @@ class ChunkedHypernet(Hypernet):
     """Weights generated at a time."""
     chunk_embedding_dim: int = 20
     """Length of a chunk's embedding."""
+    initialisation: Literal["xavier", "hyperfan"] = "xavier"
+    """Of its weights: the paper's, or that of Chang et al. (2020)."""
 
     def __post_init__(self):
         super().__post_init__()
         at_least(self, 1, "chunk_size", "chunk_embedding_dim")
+        one_of(self, INITIALISATIONS, "initialisation")
 
     def init(self, layout, *, key):
         chunk_key, hidden_key, output_key, probe_key = jax.random.split(key, 4)

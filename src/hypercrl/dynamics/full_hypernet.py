@@ -2,13 +2,16 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from hypercrl.checks import one_of
 from hypercrl.dynamics.hypernet import (
+    INITIALISATIONS,
     NUM_PROBE_EMBEDDINGS,
     Hypernet,
     apply_hidden,
@@ -29,6 +32,13 @@ VECTOR = 8  # 32-bit numbers that the processor takes at once
 @dataclass(frozen=True)
 class FullHypernet(Hypernet):
     """About `hidden[-1] + 1` times the target's size."""
+
+    initialisation: Literal["xavier", "hyperfan"] = "xavier"
+    """Of its weights: the paper's, or that of Chang et al. (2020)."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        one_of(self, INITIALISATIONS, "initialisation")
 
     def init(self, layout, *, key):
         hidden_key, output_key, probe_key = jax.random.split(key, 3)

@@ -35,13 +35,10 @@ class Hypernet(abc.ABC):
     """`elu`, `relu`, `tanh` or `swish`."""
     embedding_dim: int = 10
     """Length of a task embedding."""
-    initialisation: str = "xavier"
-    """`xavier` (the paper's) or `hyperfan` (Chang et al. 2020)."""
 
     def __post_init__(self):
         at_least(self, 1, "hidden", "embedding_dim")
         one_of(self, ACTIVATIONS, "activation")
-        one_of(self, INITIALISATIONS, "initialisation")
 
     @abc.abstractmethod
     def init(self, layout: Layout, *, key: PRNGKeyArray) -> Any:

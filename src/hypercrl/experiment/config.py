@@ -13,14 +13,18 @@ from typing import Any, get_type_hints
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import StoredConfig
+from hypercrl.learning.regulariser import Regulariser
 from hypercrl.presets import Preset, Schedule
-from hypercrl.registry import hypernets, learners, planners, suites
+from hypercrl.registry import hypernets, learners, planners, regularisers, suites
 from hypercrl.types import Learner, Planner, Suite
 
 SECTIONS = {"schedule": "schedule", "learner": "learner", "planning": "planner"}
 """What a setting's name begins with, and the part of a `RunConfig` that it then is in."""
 
-KIND = "kind"  # of a hypernetwork, beside its fields
+KIND = "kind"  # of a part that has variants, beside its fields
+VARIANTS = {Hypernet: hypernets, Regulariser: regularisers}
+"""Parts of a method that have variants, and where these are registered."""
+
 RECORDED_PACKAGES = ("hypercrl", "jax", "equinox", "optax", "mujoco", "gymnasium", "numpy")
 
 
@@ -101,6 +105,7 @@ def resolve(
     preset: str | None = None,
     planner: str | None = None,
     hypernet: str | None = None,
+    regulariser: str | None = None,
     num_tasks: int | None = None,
     seed: int = 0,
 ) -> RunConfig:
@@ -118,7 +123,7 @@ def resolve(
         num_tasks=len(built.tasks),
         seed=seed,
         schedule=settings.schedule,
-        learner=settings.learner(method, hypernet),
+        learner=settings.learner(method, hypernet, regulariser),
         planner=settings.planner(planner),
     )
 
@@ -209,12 +214,13 @@ def versions() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A configuration object as JSON would give it back; a hypernetwork also says its kind."""
+    """A configuration object as JSON would give it back; a part with variants says its kind."""
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     if not dataclasses.is_dataclass(value):
         return value
-    kind = {KIND: hypernets.name_of(type(value))} if isinstance(value, Hypernet) else {}
+    registry = next((known for part, known in VARIANTS.items() if isinstance(value, part)), None)
+    kind = {} if registry is None else {KIND: registry.name_of(type(value))}
     return kind | {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
 
 
@@ -228,7 +234,7 @@ def _restore(cls: Any, data: Mapping[str, Any]) -> Any:
             raise UserError(f"The stored configuration has an unknown setting '{name}'.")
         if isinstance(value, Mapping) and KIND in value:
             rest = {key: one for key, one in value.items() if key != KIND}
-            value = _restore(hypernets.get(value[KIND]), rest)
+            value = _restore(VARIANTS[known[name]].get(value[KIND]), rest)
         elif isinstance(value, Mapping) and dataclasses.is_dataclass(known[name]):
             value = _restore(known[name], value)
         elif isinstance(value, list | tuple):

@@ -1,34 +1,36 @@
 """HyperCRL (Huang et al. 2021): a task-conditioned hypernetwork with an output regulariser.
 
-    L_t   = L_dyn(Θ, e_t) + L_reg(Θ)
-    L_reg = β / (t − 1) Σ_{i<t} ‖H_{Θ_{t−1}}(e_i) − H_Θ(e_i)‖²
+    L_t = L_dyn(Θ, e_t) + L_reg(Θ)
 
-The outputs H_{Θ_{t−1}}(e_i) are computed once, when a task starts. With look-ahead (von Oswald
-et al. 2020) L_reg is evaluated at Θ + ΔΘ, where ΔΘ is the step that Adam would take on L_dyn
-alone. The embedding e_t is trained on L_dyn; embeddings of older tasks are frozen.
+L_reg keeps old tasks' networks where H_{Θ_{t−1}}(e_i), computed once when a task starts, put
+them: the paper's holds their weights, another their predictions (`hypercrl.learning`). With
+look-ahead (von Oswald et al. 2020) L_reg is evaluated at Θ + ΔΘ, where ΔΘ is the step that Adam
+would take on L_dyn alone. The embedding e_t is trained on L_dyn; older embeddings are frozen.
 
 As in the authors' runs, the gradients in Θ and in e_t are clipped each for itself, and the
 look-ahead step follows the gradient of L_dyn as it is, before any clipping.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from hypercrl.checks import above, at_least
-from hypercrl.data.buffer import sample_rows
+from hypercrl.checks import above
+from hypercrl.data.buffer import is_training, sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
 from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.heads import HEADS
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.model import Network, prepare
 from hypercrl.learning.gradients import add_gradients, densify
+from hypercrl.learning.regulariser import OldTasks, Regulariser
 from hypercrl.learning.session import compiled_session, run_derived_updates
 from hypercrl.learning.training import Training, init_optimizer
+from hypercrl.learning.weight_regulariser import WeightRegulariser
 from hypercrl.registry import learners
 from hypercrl.types import Learner, Spec, Transitions
 
@@ -41,6 +43,7 @@ class HyperState(eqx.Module):
     anchors: Float[Array, "T W"]  # H_{Θ_{t-1}}(e_i); rows of tasks not yet finished are zero
     optimizer: Any
     embedding_optimizer: Any
+    kept: Any  # by the regulariser, of finished tasks
     normalizers: Normalizer
     task: Int[Array, ""]
     spec: Spec = eqx.field(static=True)
@@ -61,8 +64,7 @@ class HyperCRL(Learner):
     """Adam's step size for the hypernetwork."""
     embedding_learning_rate: float | None = None
     """Adam's step size for the current task's embedding; None: as for the hypernetwork."""
-    beta: float = 0.05
-    """Strength of the regulariser."""
+    regulariser: Regulariser = WeightRegulariser()
     lookahead: bool = True
     """Evaluate the regulariser where Adam's next step on the dynamics loss would lead."""
 
@@ -70,7 +72,6 @@ class HyperCRL(Learner):
         above(self, 0, "learning_rate")
         if self.embedding_learning_rate is not None:
             above(self, 0, "embedding_learning_rate")
-        at_least(self, 0, "beta")
 
     def init(self, spec, num_tasks, *, key):
         return _init(self, spec, num_tasks, key)
@@ -82,7 +83,7 @@ class HyperCRL(Learner):
         return _session(self, state, data, jnp.array(num_updates, jnp.int32), key)
 
     def end_task(self, state, data, *, key):
-        return state
+        return _end_task(self, state, data)
 
     def predict(self, state, task):
         return _model(self, state, jnp.array(task, jnp.int32))
@@ -91,25 +92,11 @@ class HyperCRL(Learner):
         return sum(x.size for x in jax.tree.leaves((state.params, state.embeddings)))
 
     def bytes_per_task(self, state):
-        return state.embeddings[0].nbytes + state.normalizers.bytes_per_task
+        rows = sum(x[0].nbytes for x in jax.tree.leaves((state.embeddings, state.kept)))
+        return rows + state.normalizers.bytes_per_task
 
     def embeddings(self, state):
         return state.embeddings
-
-    def regulariser(
-        self,
-        weights: Float[Array, "T W"],
-        anchors: Float[Array, "T W"],
-        task: Int[Array, ""],
-    ) -> Float[Array, ""]:
-        """L_reg, times the batch size because L_dyn is summed over the batch.
-
-        `task` counts from 0, so it is the number t − 1 of finished tasks.
-        """
-        is_old = (jnp.arange(len(weights)) < task)[:, None]
-        moved = jnp.where(is_old, weights - anchors, 0.0)
-        strength = self.training.batch_size * self.beta / jnp.maximum(task, 1)
-        return strength * jnp.vdot(moved, moved)
 
 
 @eqx.filter_jit
@@ -126,6 +113,7 @@ def _init(learner: HyperCRL, spec: Spec, num_tasks: int, key: PRNGKeyArray):
         anchors=jnp.zeros((num_tasks, layout.num_weights)),
         optimizer=init_optimizer(params),
         embedding_optimizer=init_optimizer(embeddings[0]),
+        kept=learner.regulariser.init(spec, num_tasks),
         normalizers=Normalizer.identity(spec, num_tasks),
         task=jnp.array(0, jnp.int32),
         spec=spec,
@@ -147,6 +135,16 @@ def _start_task(learner: HyperCRL, state: HyperState, task: Int[Array, ""], key:
         normalizers=state.normalizers.copy(jnp.maximum(task - 1, 0), task),
         task=task,
     )
+
+
+@eqx.filter_jit
+def _end_task(learner: HyperCRL, state: HyperState, data: Transitions):
+    """Let the regulariser keep what it needs of the task's inputs."""
+    normalizer = state.normalizers.select(state.task)
+    inputs, _ = prepare(state.spec, normalizer, *data[:3])
+    rows = jnp.arange(len(inputs))
+    used = is_training(rows) & (rows < data.count)
+    return state.replace(kept=learner.regulariser.remember(state.kept, state.task, inputs, used))
 
 
 @eqx.filter_jit
@@ -172,15 +170,24 @@ def _session(
     inputs, targets = prepare(spec, normalizer, *data[:3])
 
     def weights_of(carry):
-        return starting_weights(learner, state, *carry[:2])
+        """What an update starts from, unless the update itself decides about the tasks."""
+        if learner.regulariser.draws:
+            return None
+        return starting_weights(learner, state, *carry[:2], all_rows)
+
+    num_tasks = len(state.embeddings)
+    all_rows = learner.regulariser.rows(task, num_tasks, key)
 
     def step(carry, weights, key, progress):
         params, embeddings, optimizer, embedding_optimizer = carry
-        rows = sample_rows(key, data.count, training.batch_size)
-        batch = (inputs[rows], targets[rows])
-        (gradient, slope), (fit, penalty) = gradients_of_losses(
-            learner, state, carry, weights, batch, progress
-        )
+        batch_key, row_key, penalty_key = jax.random.split(key, 3)
+        chosen = sample_rows(batch_key, data.count, training.batch_size)
+        batch = (inputs[chosen], targets[chosen])
+        rows = learner.regulariser.rows(task, num_tasks, row_key)
+        if weights is None:
+            weights = starting_weights(learner, state, params, embeddings, rows)
+        update = Update(carry, weights, batch, rows, progress, penalty_key)
+        (gradient, slope), (fit, penalty) = gradients_of_losses(learner, state, update)
         params, optimizer = training.descend(rate, params, gradient, optimizer, progress)
         embedding, embedding_optimizer = training.descend(
             embedding_rate, embeddings[task], slope, embedding_optimizer, progress
@@ -202,36 +209,52 @@ def _session(
     return new, info
 
 
-def starting_weights(learner: HyperCRL, state: HyperState, params, embeddings):
-    """The weights an update starts from: the current task's or, without look-ahead, all tasks'."""
-    rows = embeddings[state.task][None] if learner.lookahead else embeddings
+class Update(NamedTuple):
+    """What one update starts from."""
+
+    carry: tuple  # Θ and the head, embeddings, and the moments of both
+    weights: Float[Array, "_ W"]  # of the current task and, without look-ahead, of `rows`
+    batch: tuple
+    rows: Int[Array, "R"]  # tasks that the regulariser looks at
+    progress: Float[Array, ""]
+    key: PRNGKeyArray
+
+
+def starting_weights(learner: HyperCRL, state: HyperState, params, embeddings, rows):
+    """The current task's weights and, without look-ahead, those that are regularised."""
+    own = embeddings[state.task][None]
+    wanted = own if learner.lookahead else jnp.concatenate([own, embeddings[rows]])
     layout = learner.network.layout(state.spec)
-    return learner.hypernet.generate(layout, params["hypernet"], rows)
+    return learner.hypernet.generate(layout, params["hypernet"], wanted)
 
 
-def gradients_of_losses(learner: HyperCRL, state: HyperState, carry, weights, batch, progress):
+def gradients_of_losses(learner: HyperCRL, state: HyperState, update: Update):
     """Gradients of L_t in Θ and of L_dyn in e_t, and the two parts of L_t."""
-    params, embeddings, optimizer, _ = carry
-    spec, task, layout = state.spec, state.task, learner.network.layout(state.spec)
+    params, embeddings, optimizer, _ = update.carry
+    spec, layout = state.spec, learner.network.layout(state.spec)
+    rows, own = update.rows, embeddings[state.task][None]
     pull_back = learner.hypernet.pull_back
     fit_and_slopes = jax.value_and_grad(learner.network.loss, argnums=(1, 2))
-    penalty_and_slope = jax.value_and_grad(learner.regulariser)
+    fit, (slope, head) = fit_and_slopes(spec, update.weights[0], params["head"], *update.batch)
+    old = OldTasks(rows, state.task, state.kept, learner.training.batch_size, learner.network, spec)
+
+    def penalty_and_slopes(weights):
+        penalise = jax.value_and_grad(learner.regulariser.penalty)
+        return penalise(weights, state.anchors[rows], old, update.key)
 
     if not learner.lookahead:  # one pass over Θ serves both
-        _, pull = pull_back(layout, params["hypernet"], embeddings)
-        fit, (slope, head) = fit_and_slopes(spec, weights[task], params["head"], *batch)
-        penalty, slopes = penalty_and_slope(weights, state.anchors, task)
-        gradient, embedding_gradients = pull(slopes.at[task].add(slope))
+        _, pull = pull_back(layout, params["hypernet"], jnp.concatenate([own, embeddings[rows]]))
+        penalty, slopes = penalty_and_slopes(update.weights[1:])
+        gradient, embedding_gradients = pull(jnp.concatenate([slope[None], slopes]))
         gradient = {"hypernet": gradient, "head": head}
-        return (gradient, embedding_gradients[task]), (fit, penalty)
+        return (gradient, embedding_gradients[0]), (fit, penalty)
 
-    _, pull = pull_back(layout, params["hypernet"], embeddings[task][None])
-    fit, (slope, head) = fit_and_slopes(spec, weights[0], params["head"], *batch)
+    _, pull = pull_back(layout, params["hypernet"], own)
     gradient, embedding_gradient = pull(slope[None])
     gradient = {"hypernet": gradient, "head": head}
-    ahead = lookahead_point(learner, params, gradient, optimizer, progress)
-    weights, pull = pull_back(layout, ahead["hypernet"], embeddings)
-    penalty, slopes = penalty_and_slope(weights, state.anchors, task)
+    ahead = lookahead_point(learner, params, gradient, optimizer, update.progress)
+    weights, pull = pull_back(layout, ahead["hypernet"], embeddings[rows])
+    penalty, slopes = penalty_and_slopes(weights)
     gradient |= {"hypernet": add_gradients(gradient["hypernet"], pull(slopes)[0])}
     return (gradient, embedding_gradient[0]), (fit, penalty)
 

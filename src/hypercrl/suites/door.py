@@ -24,6 +24,7 @@ from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Angle, Difference, Encoding, Quaternion
 from hypercrl.errors import UserError
+from hypercrl.learning.weight_regulariser import WeightRegulariser
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
 from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule, tuned
@@ -92,14 +93,14 @@ LAPTOP = Preset(
     network=dataclasses.replace(NETWORK, scale_targets=True),
     hypernet=ChunkedHypernet(hidden=(25, 30), activation="relu", chunk_size=4_000),
     planners=(ICEM(horizon=10), CEM(horizon=10)),
-    methods=tuned(LAPTOP_METHODS, hypercrl={"beta": 0.5}),
+    methods=tuned(LAPTOP_METHODS, hypercrl={"regulariser": WeightRegulariser(0.5)}),
 )
 PAPER = Preset(
     schedule=Schedule(steps_per_task=60_000, updates=200),
     network=NETWORK,
     hypernet=FullHypernet(hidden=(256, 256), activation="relu"),
     planners=(CEM(horizon=10, num_samples=2_000, init_std=0.5),),
-    methods={"hypercrl": {"beta": 0.5}},
+    methods={"hypercrl": {"regulariser": WeightRegulariser(0.5)}},
 )
 
 

@@ -26,6 +26,7 @@ from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
 from hypercrl.learning.training import Training
+from hypercrl.learning.weight_regulariser import WeightRegulariser
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
 from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
@@ -90,7 +91,7 @@ LAPTOP = Preset(
 PAPER = Preset(
     schedule=Schedule(steps_per_task=3_000, update_every=150, updates=500),
     hypernet=FullHypernet(activation="relu"),
-    methods={"hypercrl": {"beta": 0.5}},
+    methods={"hypercrl": {"regulariser": WeightRegulariser(0.5)}},
 )
 
 

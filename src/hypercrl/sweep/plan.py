@@ -35,6 +35,7 @@ class Selection:
     preset: str | None = None
     planner: str | None = None
     hypernet: str | None = None
+    regulariser: str | None = None
     name: str = ""
     set: Mapping[str, Any] = field(default_factory=dict)
 
@@ -94,7 +95,7 @@ def make_selection(values: Mapping[str, Any]) -> Selection:
         given["seeds"] = _seeds(given["seeds"])
     if "tasks" in given and type(given["tasks"]) is not int:
         raise UserError(f"'tasks' of a sweep must be a whole number, not {given['tasks']!r}.")
-    for name in ("preset", "planner", "hypernet", "name"):
+    for name in ("preset", "planner", "hypernet", "regulariser", "name"):
         if not isinstance(given.get(name, ""), str):
             raise UserError(f"'{name}' of a sweep must be a name, not {given[name]!r}.")
     if not isinstance(given.get("set", {}), Mapping):
@@ -127,6 +128,7 @@ def _expand(selection: Selection) -> list[PlannedRun]:
                 preset=selection.preset,
                 planner=selection.planner,
                 hypernet=selection.hypernet,
+                regulariser=selection.regulariser,
                 num_tasks=selection.tasks,
             )
             own = {n: value for n, value in selection.set.items() if has_setting(config, n)}
