@@ -303,7 +303,7 @@ def test_wandb_goes_on_in_the_same_run(tmp_path, monkeypatch):
     assert fake.closed == 2
     assert first["id"] == second["id"] and first["resume"] == "allow"
     assert first["config"]["method"] == "finetune"
-    assert fake.logged[-1]["total_step"] == 2 * tiny.SETTINGS.steps_per_task
+    assert fake.logged[-1]["total_step"] == 2 * tiny.PRESET.schedule.steps_per_task
     assert any("evaluation/returns/task_2" in values for values in fake.logged)
     run(tiny.configure(), tmp_path, Silent(), fresh=True, wandb=True)
     assert fake.started[2]["id"] != first["id"]

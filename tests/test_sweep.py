@@ -86,7 +86,7 @@ def test_settings_change_the_runs_that_have_them():
         ({"set": {"schedule.updates": "many"}}, "cannot become 'many'"),
         ({"set": {"schedule.updates": 1.5}}, "cannot become 1.5"),
         ({"set": {"schedule.updates": True}}, "cannot become True"),
-        ({"set": {"schedule.updates": -1}}, "cannot be negative"),
+        ({"set": {"schedule.updates": -1}}, "at least 0"),
         ({"seeds": 0}, "'seeds'"),
         ({"seeds": [0, -1]}, "'seeds'"),
         ({"tasks": "three"}, "'tasks'"),
