@@ -12,8 +12,11 @@ import numpy as np
 from hypercrl.data.memory import TaskMemory
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
 from hypercrl.dynamics.model import Network
+from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.training import Training
+from hypercrl.learning.weight_regulariser import WeightRegulariser
 from hypercrl.registry import learners
 from hypercrl.types import Learner, Memory, Transitions
 from problems import linear_data, make_spec
@@ -27,7 +30,7 @@ SETTINGS = {
     "training": Training(batch_size=32),
     "hypernet": FullHypernet(hidden=(12,)),
     "learning_rate": 3e-3,
-    "beta": 1.0,
+    "regulariser": WeightRegulariser(1.0),
     "lookahead": False,
 }
 NUM_UPDATES = 400
@@ -35,10 +38,17 @@ NUM_UPDATES = 400
 # What a method may be asked for besides its settings above.
 GAUSSIAN = {"network": Network(hidden=(24, 24), head="gaussian", scale_targets=True)}
 CHUNKED = {"hypernet": ChunkedHypernet(hidden=(12,), chunk_size=100, chunk_embedding_dim=5)}
+LOW_RANK = {"hypernet": LowRankHypernet(rank=6)}
 LOOKAHEAD = {"lookahead": True}
+PREDICTIONS = {"regulariser": PredictionRegulariser()}
 VARIANTS = {
     "hypercrl+lookahead": ("hypercrl", LOOKAHEAD),
     "hypercrl+chunked": ("hypercrl", CHUNKED),
+    "hypercrl+low_rank": ("hypercrl", LOW_RANK),
+    "hypercrl+predictions+gaussian": ("hypercrl", PREDICTIONS | GAUSSIAN),
+    "hypercrl+low_rank+predictions": ("hypercrl", LOW_RANK | PREDICTIONS),
+    "hypercrl+chunked+predictions+lookahead": ("hypercrl", CHUNKED | PREDICTIONS | LOOKAHEAD),
+    "hypercrl_mt+low_rank": ("hypercrl_mt", LOW_RANK),
     "hypercrl+chunked+lookahead+gaussian": ("hypercrl", CHUNKED | LOOKAHEAD | GAUSSIAN),
     "hypercrl_mt+chunked+gaussian": ("hypercrl_mt", CHUNKED | GAUSSIAN),
     # Likelihoods are sharper than squared errors: springs must be weaker, coresets larger.

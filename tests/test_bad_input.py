@@ -133,7 +133,7 @@ def fails(capsys):
         ([*TRAIN, "--learner.training.batch-size", "0"], "batch_size must be at least 1"),
         ([*TRAIN, "--learner.network.hidden", "0"], "Network's hidden must be at least 1"),
         ([*HYPERCRL, "--learner.training.batch-size", "-3"], "batch_size must be at least 1"),
-        ([*HYPERCRL, "--learner.beta", "-1"], "HyperCRL's beta must be at least 0"),
+        ([*HYPERCRL, "--learner.regulariser.strength", "-1"], "strength must be at least 0"),
         ([*HYPERCRL, "--learner.hypernet.embedding-dim", "0"], "embedding_dim must be at least 1"),
         ([*HYPERCRL, "--hypernet", "fuller"], "There is no hypernetwork called 'fuller'"),
         (["list", "dreams"], "invalid choice 'dreams'"),

@@ -10,17 +10,23 @@ import optax
 import pytest
 from jax.random import key
 
+from hypercrl.data.buffer import is_training
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
-from hypercrl.dynamics.model import Network
+from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
+from hypercrl.dynamics.model import Network, prepare
 from hypercrl.learners.hypercrl import (
     HyperCRL,
+    Update,
     gradients_of_losses,
     lookahead_point,
     starting_weights,
 )
 from hypercrl.learning.gradients import densify
+from hypercrl.learning.prediction_regulariser import PredictionRegulariser
+from hypercrl.learning.regulariser import OldTasks
 from hypercrl.learning.training import Training
+from hypercrl.learning.weight_regulariser import WeightRegulariser
 from problems import linear_data, linear_system, make_spec
 
 SPEC = make_spec()
@@ -29,7 +35,16 @@ SMALL = HyperCRL(
     hypernet=FullHypernet(hidden=(8,), embedding_dim=4),
     learning_rate=1e-3,
 )
-CHUNKED = ChunkedHypernet(hidden=(8,), embedding_dim=4, chunk_size=30)
+HYPERNETS = {
+    "full": SMALL.hypernet,
+    "chunked": ChunkedHypernet(hidden=(8,), embedding_dim=4, chunk_size=30),
+    "low_rank": LowRankHypernet(hidden=(8,), embedding_dim=4, rank=3),
+    "low_rank on a frozen base": LowRankHypernet(embedding_dim=4, rank=3, base="frozen"),
+}
+REGULARISERS = {"weights": WeightRegulariser(0.05), "predictions": PredictionRegulariser(2.0)}
+EVERY_HYPERNET = pytest.mark.parametrize("hypernet", HYPERNETS.values(), ids=HYPERNETS)
+EVERY_REGULARISER = pytest.mark.parametrize("kind", REGULARISERS.values(), ids=REGULARISERS)
+DRAW = jax.random.key(7)
 LAYOUT = SMALL.network.layout(SPEC)
 START = jnp.zeros(())  # of a session
 
@@ -46,10 +61,18 @@ def learn(learner, seeds, num_updates=200, num_tasks=3):
     return history
 
 
+def old_tasks(learner, state, rows):
+    size, network = learner.training.batch_size, learner.network
+    return OldTasks(rows, state.task, state.kept, size, network, SPEC)
+
+
 def regulariser(learner, state, params=None):
+    """L_reg as an update with the key `DRAW` would see it."""
     params = state.params if params is None else params
-    weights = learner.hypernet.generate(LAYOUT, params["hypernet"], state.embeddings)
-    return learner.regulariser(weights, state.anchors, state.task)
+    rows = learner.regulariser.rows(state.task, len(state.embeddings), DRAW)
+    weights = learner.hypernet.generate(LAYOUT, params["hypernet"], state.embeddings[rows])
+    old = old_tasks(learner, state, rows)
+    return learner.regulariser.penalty(weights, state.anchors[rows], old, DRAW)
 
 
 def test_regulariser_is_zero_at_a_task_s_first_update():
@@ -62,12 +85,16 @@ def test_regulariser_is_zero_at_a_task_s_first_update():
 @pytest.mark.parametrize("num_finished", [1, 2, 3])
 def test_regulariser_is_the_mean_over_finished_tasks(num_finished):
     """β / (t − 1) Σ ‖…‖², per transition, from weights that are written down."""
-    learner = dataclasses.replace(SMALL, beta=0.5, training=Training(batch_size=7))
+    learner = dataclasses.replace(
+        SMALL, regulariser=WeightRegulariser(0.5), training=Training(batch_size=7)
+    )
+    state = learner.init(SPEC, 5, key=key(0)).replace(task=jnp.array(num_finished))
     weights = jnp.array([[1.0, 2.0], [0.0, 3.0], [2.0, 2.0], [9.0, 9.0], [9.0, 9.0]])
     anchors = jnp.array([[1.0, 0.0], [4.0, 0.0], [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]])
     squares = [4.0, 16.0 + 9.0, 4.0]
     expected = 7 * 0.5 * sum(squares[:num_finished]) / num_finished
-    found = learner.regulariser(weights, anchors, jnp.array(num_finished))
+    old = old_tasks(learner, state, jnp.arange(5))
+    found = learner.regulariser.penalty(weights, anchors, old, DRAW)
     assert float(found) == pytest.approx(expected, rel=1e-6)
 
 
@@ -82,7 +109,7 @@ def test_a_session_on_the_fourth_task_reports_the_mean_over_three():
         np.asarray(learner.hypernet.generate(LAYOUT, s.params["hypernet"], start.embeddings[:3]))
         for s in (start, once)
     )
-    expected = learner.beta / 3 * np.square(now - then).sum()
+    expected = learner.regulariser.strength / 3 * np.square(now - then).sum()
     assert expected > 0
     assert float(info["regulariser"]) == pytest.approx(expected / 2, rel=1e-3)
 
@@ -109,21 +136,24 @@ def test_the_embedding_learns_at_the_hypernetwork_s_rate_unless_told_otherwise()
     assert np.abs(ends[0] - ends[2]).max() > 1e-2
 
 
-def test_regulariser_s_gradient_agrees_with_finite_differences():
+@EVERY_HYPERNET
+@EVERY_REGULARISER
+def test_regulariser_s_gradient_agrees_with_finite_differences(kind, hypernet):
+    learner = dataclasses.replace(SMALL, regulariser=kind, hypernet=hypernet)
     with jax.enable_x64(True):
         state = jax.tree.map(
             lambda x: x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x,
-            learn(SMALL, [1, 2])[-1],
+            learn(learner, [1, 2])[-1],
         )
         rng = np.random.default_rng(0)
         direction = jax.tree.map(lambda x: jnp.array(rng.normal(size=x.shape)), state.params)
-        gradient = jax.grad(lambda p: regulariser(SMALL, state, p))(state.params)
+        gradient = jax.grad(lambda p: regulariser(learner, state, p))(state.params)
         slope = sum(
             jnp.vdot(a, b)
             for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True)
         )
         at = lambda h: regulariser(  # noqa: E731
-            SMALL, state, jax.tree.map(lambda p, d: p + h * d, state.params, direction)
+            learner, state, jax.tree.map(lambda p, d: p + h * d, state.params, direction)
         )
         numeric = (at(1e-6) - at(-1e-6)) / 2e-6
     assert float(slope) == pytest.approx(float(numeric), rel=1e-5)
@@ -163,11 +193,12 @@ def test_lookahead_regularises_from_the_first_update_on():
     assert float(ahead["loss"]) == pytest.approx(float(here["loss"]), rel=1e-5)
 
 
-@pytest.mark.parametrize("hypernet", [SMALL.hypernet, CHUNKED], ids=["full", "chunked"])
+@EVERY_HYPERNET
+@EVERY_REGULARISER
 @pytest.mark.parametrize("lookahead", [True, False])
-def test_an_update_follows_the_gradient_of_the_two_losses(lookahead, hypernet):
+def test_an_update_follows_the_gradient_of_the_two_losses(lookahead, kind, hypernet):
     """Against automatic differentiation of L_dyn and L_reg as they are written down."""
-    learner = dataclasses.replace(SMALL, hypernet=hypernet, lookahead=lookahead)
+    learner = dataclasses.replace(SMALL, hypernet=hypernet, regulariser=kind, lookahead=lookahead)
     state = learn(learner, [1, 2])[-1]
     batch = jnp.ones((4, 5)), jnp.ones((4, 3))
 
@@ -182,8 +213,10 @@ def test_an_update_follows_the_gradient_of_the_two_losses(lookahead, hypernet):
     expected = jax.tree.map(jnp.add, slope, pull), embedding_slope
 
     carry = (params, state.embeddings, state.optimizer, state.embedding_optimizer)
-    weights = starting_weights(learner, state, params, state.embeddings)
-    gradients, losses = gradients_of_losses(learner, state, carry, weights, batch, START)
+    rows = kind.rows(state.task, len(state.embeddings), DRAW)
+    weights = starting_weights(learner, state, params, state.embeddings, rows)
+    update = Update(carry, weights, batch, rows, START, DRAW)
+    gradients, losses = gradients_of_losses(learner, state, update)
     compare = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
     jax.tree.map(compare, densify(gradients), expected)
     by_hand = (fit(params, embedding), regulariser(learner, state, at))
@@ -215,9 +248,66 @@ def old_task_shift(learner) -> float:
 
 
 def test_beta_holds_old_weights_and_zero_lets_them_go():
-    free = old_task_shift(dataclasses.replace(SMALL, beta=0.0))
-    held = old_task_shift(dataclasses.replace(SMALL, beta=0.05))
+    free = old_task_shift(dataclasses.replace(SMALL, regulariser=WeightRegulariser(0.0)))
+    held = old_task_shift(dataclasses.replace(SMALL, regulariser=WeightRegulariser(0.05)))
     assert held < 0.05 * free
+
+
+def old_task_error(learner) -> float:
+    """How much worse task 1 is predicted on its own data after learning task 2."""
+    first, second = learn(learner, [1, 2], num_updates=400)
+    data = linear_data(SPEC, 1)
+
+    def error(state):
+        found = jax.vmap(learner.predict(state, 0))(data.states, data.actions)
+        return float(((found - data.next_states) ** 2).mean())
+
+    return error(second) - error(first)
+
+
+def test_predictions_are_held_while_weights_move():
+    kinds = (PredictionRegulariser(0.0), PredictionRegulariser(3.0))
+    free, held = (dataclasses.replace(SMALL, regulariser=kind) for kind in kinds)
+    assert old_task_error(held) < 0.1 * old_task_error(free)
+    assert old_task_shift(held) > 0.01 * old_task_shift(free)
+
+
+def test_pseudo_inputs_have_the_task_s_own_covariance():
+    """What is kept is a factor of it, whatever the order of the transitions."""
+    data = linear_data(SPEC, 1)
+    learner = dataclasses.replace(SMALL, regulariser=PredictionRegulariser())
+    state = learn(learner, [1])[-1]
+    rows = np.flatnonzero(np.asarray(is_training(jnp.arange(int(data.count)))))
+    inputs, _ = prepare(SPEC, state.normalizers.select(0), *data[:3])
+    expected = np.cov(np.asarray(inputs)[rows], rowvar=False, bias=True)
+    factor = np.asarray(state.kept[0])
+    np.testing.assert_allclose(factor @ factor.T, expected, atol=2e-3)
+    assert not np.asarray(state.kept[1:]).any()
+    assert learner.bytes_per_task(state) < data.states[:20].nbytes + 4 * factor.size
+
+
+def test_a_frozen_base_is_neither_stored_nor_moved():
+    small = LowRankHypernet(rank=3, base="frozen")
+    params = small.init(LAYOUT, key=key(0))
+    assert "base" not in params
+    zero = jax.tree.map(jnp.zeros_like, params)
+    first, second = (
+        small.generate(LAYOUT, zero, jax.random.normal(key(i), (1, 10))) for i in (1, 2)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert float(jnp.abs(first).max()) > 0.1
+
+
+@pytest.mark.parametrize("base", ["trained", "frozen"])
+def test_low_rank_differences_start_at_half_the_base_s_size(base):
+    layout = Network(hidden=(60, 60)).layout(SPEC)
+    hypernet = LowRankHypernet(rank=16, base=base)
+    params = hypernet.init(layout, key=key(0))
+    embeddings = jax.random.normal(key(1), (200, 10))
+    weights = hypernet.generate(layout, params, embeddings)
+    middle = jax.vmap(lambda row: layout.unflatten(row)[1][0])(weights)
+    spread = float((middle - middle.mean(0, keepdims=True)).std())
+    assert spread == pytest.approx(0.5 * (2 / 120) ** 0.5, rel=0.25)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +343,9 @@ def test_sessions_compile_once_for_all_tasks_and_data():
             if event == "/jax/core/compile/backend_compile_duration":
                 compiled.append(event)
 
-    learner = dataclasses.replace(SMALL, beta=0.123)  # a configuration nothing else has compiled
+    learner = dataclasses.replace(
+        SMALL, regulariser=WeightRegulariser(0.123)
+    )  # a configuration nothing else has compiled
     state = learner.init(SPEC, 3, key=key(0))
     watch = Watch()
     counts = []

@@ -211,7 +211,7 @@ def test_every_module_registers_one_learner_of_its_own_name():
     [
         *((name, "learning_rate", 0.0) for name in ("finetune", "hypercrl", "hypercrl_mt")),
         ("hypercrl", "embedding_learning_rate", 0.0),
-        ("hypercrl", "beta", -1.0),
+        ("hypercrl", "embedding_learning_rate", -1.0),
         ("coreset", "memory_share", 0.0),
         ("coreset", "memory_share", 1.1),
         ("ewc", "strength", -1.0),

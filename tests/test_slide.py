@@ -162,5 +162,6 @@ def test_settings_are_the_papers_and_the_laptops():
     for preset in (paper, laptop):
         counts = preset.schedule
         assert (counts.steps_per_task, counts.update_every, counts.updates) == (3_000, 150, 500)
-    assert (paper.learner("hypercrl").beta, laptop.learner("hypercrl").beta) == (0.5, 0.05)
+    strengths = [p.learner("hypercrl").regulariser.strength for p in (paper, laptop)]
+    assert strengths == [0.5, 0.05]
     assert paper.hypernet.activation == "relu"

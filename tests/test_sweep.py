@@ -68,14 +68,18 @@ def test_settings_change_the_runs_that_have_them():
     runs = plan(
         method=["hypercrl", "finetune"],
         set=parse_settings(
-            ["schedule.updates=7", "learner.beta=1", "learner.network.hidden=[5, 6]"]
+            [
+                "schedule.updates=7",
+                "learner.regulariser.strength=1",
+                "learner.network.hidden=[5, 6]",
+            ]
         ),
     )
     by_method: dict[str, Any] = {run.config.method: run.config for run in runs}
     assert all(config.schedule.updates == 7 for config in by_method.values())
     assert all(config.learner.network.hidden == (5, 6) for config in by_method.values())
-    beta = by_method["hypercrl"].learner.beta
-    assert (beta, type(beta)) == (1.0, float)
+    strength = by_method["hypercrl"].learner.regulariser.strength
+    assert (strength, type(strength)) == (1.0, float)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_a_file_names_several_selections(tmp_path):
         "seeds: [3]\n"
         "runs:\n"
         "  - method: [finetune, single]\n"
-        "  - {method: hypercrl, name: weak, set: {learner.beta: 1e-3}}\n"
+        "  - {method: hypercrl, name: weak, set: {learner.regulariser.strength: 1e-3}}\n"
     )
     planned = plan_runs(read_selections(path, {"tasks": 2}))
     runs: dict[str, Any] = {run.name: run.config for run in planned}
@@ -124,7 +128,7 @@ def test_a_file_names_several_selections(tmp_path):
         "cartpole-hypercrl-laptop-weak-s3",
     }
     assert all(config.num_tasks == 2 for config in runs.values())
-    assert runs["cartpole-hypercrl-laptop-weak-s3"].learner.beta == 1e-3
+    assert runs["cartpole-hypercrl-laptop-weak-s3"].learner.regulariser.strength == 1e-3
 
 
 @pytest.mark.parametrize(

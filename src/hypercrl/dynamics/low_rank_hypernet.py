@@ -16,7 +16,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from hypercrl.checks import at_least, one_of
 from hypercrl.dynamics.hypernet import (
@@ -107,7 +107,7 @@ class LowRankHypernet(Hypernet):
 
 
 @functools.cache
-def _frozen_base(layout: Layout) -> Float[Array, "W"]:
+def _frozen_base(layout: Layout) -> Float[np.ndarray, "W"]:
     """θ₀ as a constant of the compiled program: neither stored nor trained."""
     with jax.ensure_compile_time_eval():
-        return layout.init(key=jax.random.key(BASE_SEED))
+        return np.asarray(layout.init(key=jax.random.key(BASE_SEED)), np.float32)

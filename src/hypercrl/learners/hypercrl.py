@@ -173,7 +173,8 @@ def _session(
         """What an update starts from, unless the update itself decides about the tasks."""
         if learner.regulariser.draws:
             return None
-        return starting_weights(learner, state, *carry[:2], all_rows)
+        params, embeddings, *_ = carry
+        return starting_weights(learner, state, params, embeddings, all_rows)
 
     num_tasks = len(state.embeddings)
     all_rows = learner.regulariser.rows(task, num_tasks, key)
