@@ -107,7 +107,7 @@ def test_hyperfan_starts_with_the_wanted_variance(config):
 def test_gaussian_log_likelihood_against_scipy():
     head, rng = GaussianHead(), np.random.default_rng(0)
     params = {"max_log_variance": jnp.full(3, 1.0), "min_log_variance": jnp.full(3, -4.0)}
-    raw, target = jnp.array(rng.normal(size=6)), rng.normal(size=3)
+    raw, target = jnp.array(rng.normal(size=6)), jnp.array(rng.normal(size=3))
     std = np.exp(0.5 * np.asarray(head.log_variance(params, raw)))
     expected = -scipy.stats.norm(np.asarray(head.mean(raw)), std).logpdf(target).sum()
     found = head.negative_log_likelihood(params, raw, target)

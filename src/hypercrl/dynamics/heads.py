@@ -70,11 +70,11 @@ class PointHead(Head):
         return raw
 
     def loss(self, params, raw, target):
-        return jnp.mean((raw - target) ** 2)
+        return jnp.mean(squared_errors(raw, target))
 
     def negative_log_likelihood(self, params, raw, target):
         """Of a Gaussian with unit variance in the units of the (scaled) targets."""
-        return jnp.sum((raw - target) ** 2) / 2
+        return jnp.sum(squared_errors(raw, target)) / 2
 
     def penalty(self, params):
         return jnp.zeros(())
@@ -110,8 +110,8 @@ class GaussianHead(Head):
     def negative_log_likelihood(self, params, raw, target):
         """−log N(target; mean, variance), the constant included."""
         log_variance = self.log_variance(params, raw)
-        error = self.mean(raw) - target
-        terms = error**2 * jnp.exp(-log_variance) + log_variance + jnp.log(2 * jnp.pi)
+        errors = squared_errors(self.mean(raw), target)
+        terms = errors * jnp.exp(-log_variance) + log_variance + jnp.log(2 * jnp.pi)
         return 0.5 * terms.sum()
 
     def loss(self, params, raw, target):
@@ -120,6 +120,13 @@ class GaussianHead(Head):
     def penalty(self, params):
         spread = params["max_log_variance"] - params["min_log_variance"]
         return self.spread_weight * spread.sum()
+
+
+def squared_errors(
+    mean: Float[Array, "outputs"], target: Float[Array, "outputs"]
+) -> Float[Array, "outputs"]:
+    """One for each output; the two may not broadcast against each other."""
+    return (mean - target) ** 2
 
 
 HEADS: dict[str, Head] = {"point": PointHead(), "gaussian": GaussianHead()}
