@@ -220,7 +220,7 @@ def test_an_update_follows_the_gradient_of_the_two_losses(lookahead, kind, hyper
     compare = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
     jax.tree.map(compare, densify(gradients), expected)
     by_hand = (fit(params, embedding), regulariser(learner, state, at))
-    np.testing.assert_allclose(losses, by_hand, rtol=1e-5)
+    np.testing.assert_allclose(losses, by_hand, rtol=1e-4)
 
 
 def test_old_embeddings_and_normalisers_never_change():
@@ -343,9 +343,8 @@ def test_sessions_compile_once_for_all_tasks_and_data():
             if event == "/jax/core/compile/backend_compile_duration":
                 compiled.append(event)
 
-    learner = dataclasses.replace(
-        SMALL, regulariser=WeightRegulariser(0.123)
-    )  # a configuration nothing else has compiled
+    # A configuration that nothing else has compiled.
+    learner = dataclasses.replace(SMALL, regulariser=WeightRegulariser(0.123))
     state = learner.init(SPEC, 3, key=key(0))
     watch = Watch()
     counts = []

@@ -143,7 +143,8 @@ def validation_error(model: Model, spec: Spec, data: Transitions) -> Float[Array
     rows = jnp.arange(len(data.states))
     used = ~is_training(rows) & (rows < data.count)
     imagined = jax.vmap(model)(data.states, data.actions)
-    return relative_error(spec, data.states, imagined, data.next_states, used)
+    error = relative_error(spec, data.states, imagined, data.next_states, used)
+    return jnp.where(used.any(), error, jnp.nan)  # a short buffer holds nothing out
 
 
 def relative_error(

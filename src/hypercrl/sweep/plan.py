@@ -7,7 +7,7 @@ change some of them; a `name` then tells their folders apart:
     seeds: 4
     runs:
       - method: all
-      - {method: hypercrl, name: weak, set: {learner.beta: 0.005}}
+      - {method: hypercrl, name: weak, set: {learner.learning_rate: 1e-4}}
 """
 
 import dataclasses
