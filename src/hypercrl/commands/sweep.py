@@ -45,8 +45,8 @@ class Options(PluginOptions):
     regulariser: str | None = None
     """Regulariser, for methods that have one; the preset's own if not given."""
     settings: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="NAME=VALUE")] = ()
-    """Changes such as schedule.updates=100, learner.learning_rate=1e-4 or planning.horizon=10, for every
-    run that has such a setting."""
+    """Changes such as schedule.updates=100, learner.learning_rate=1e-4 or planning.horizon=10, for
+    every run that has such a setting."""
     file: Path | None = None
     """A YAML file with these names, for anything richer; flags replace what it says."""
     out: str = "runs"
