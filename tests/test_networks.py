@@ -150,7 +150,7 @@ def test_point_likelihood_is_that_of_a_gaussian_of_unit_variance():
     assert ours[0] - ours[1] == pytest.approx(theirs[0] - theirs[1], rel=1e-5)
 
 
-def test_unknown_choices_say_what_is_known():
+def test_unknown_choices_say_what_is_known(unchecked):
     with pytest.raises(UserError, match="point, gaussian"):
         Network(head="quantile")
     with pytest.raises(UserError, match="relu, elu, tanh, swish"):

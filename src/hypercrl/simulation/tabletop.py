@@ -14,6 +14,7 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 
+from hypercrl.encoding import Encoding
 from hypercrl.simulation.env import MujocoEnv
 from hypercrl.simulation.panda import MAX_TRANSLATION, Mount, Panda, add_panda
 from hypercrl.simulation.rendering import Camera
@@ -34,6 +35,13 @@ class Workspace:
     x: tuple[float, float]
     y: tuple[float, float]
     stride: float = MAX_TRANSLATION  # per control step at action 1
+
+
+def planar_spec(num_blocks: int, episode_length: int) -> Spec:
+    """Tool relative to the first block, then four corners of each block, x and y each."""
+    state_dim = 2 + 8 * num_blocks
+    differences = Encoding.differences(state_dim)
+    return Spec(state_dim, 2, (-1.0, -1.0), (1.0, 1.0), episode_length, differences)
 
 
 def square(centre: tuple[float, float], half: float) -> tuple[tuple[float, float], ...]:

@@ -14,7 +14,6 @@ from jaxtyping import Array, Float
 
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.model import Network
-from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
@@ -27,9 +26,10 @@ from hypercrl.simulation.tabletop import (
     Workspace,
     corner_reward,
     load_scene,
+    planar_spec,
     square,
 )
-from hypercrl.types import Spec, Suite, Task
+from hypercrl.types import Suite, Task
 
 # (green, blue) in kg/m³: the paper's five, in its order.
 PAPER_DENSITIES = ((500, 500), (100, 500), (500, 100), (500, 250), (250, 500))
@@ -44,14 +44,7 @@ GOAL = square((0.15, 0.0), HALF)
 EFFORT = 0.25
 SUCCESS_DISTANCE = 0.015  # m, mean corner error at the end
 
-SPEC = Spec(
-    state_dim=10,  # tool relative to the block, four corners: x and y each
-    action_dim=2,
-    action_low=(-1.0, -1.0),
-    action_high=(1.0, 1.0),
-    episode_length=100,
-    encoding=Encoding.differences(10),
-)
+SPEC = planar_spec(num_blocks=1, episode_length=100)
 MOUNT = Mount(position=(-0.6, 0.0, 0.8), tool_position=(-0.23, 0.0, 0.86))
 WORKSPACE = Workspace(x=(-0.28, 0.15), y=(-0.2, 0.2))
 CAMERA = Camera(lookat=(-0.14, -0.02, 0.99), distance=1.4, azimuth=142, elevation=-22)

@@ -23,7 +23,6 @@ from jaxtyping import Array, Float
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.model import Network
-from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
 from hypercrl.learning.training import Training
 from hypercrl.learning.weight_regulariser import WeightRegulariser
@@ -38,9 +37,10 @@ from hypercrl.simulation.tabletop import (
     Workspace,
     corner_reward,
     load_scene,
+    planar_spec,
     square,
 )
-from hypercrl.types import Spec, Suite, Task
+from hypercrl.types import Suite, Task
 
 # Viscous friction of block 2 on the table: the share of its speed that is lost, per second. The
 # order of more and less slippery is the paper's. The values are ours: above 2.3 the arm's fastest
@@ -58,14 +58,7 @@ GOAL = square(GOAL_CENTRE, HALF)
 EFFORT = 0.1
 SUCCESS_DISTANCE = 0.05  # m, of block 2's centre at the end
 
-SPEC = Spec(
-    state_dim=18,  # tool relative to block 1, four corners of either block: x and y each
-    action_dim=2,
-    action_low=(-1.0, -1.0),
-    action_high=(1.0, 1.0),
-    episode_length=30,
-    encoding=Encoding.differences(18),
-)
+SPEC = planar_spec(num_blocks=2, episode_length=30)
 MOUNT = Mount(position=(-0.6, 0.0, 0.8), tool_position=(-0.14, 0.0, 0.83))
 # A lane behind block 1. Where it ends, block 2 touches block 1 with its centre 6 cm before the
 # goal: between the tool's axis and that centre lie the tip's radius of 0.01 and a block and a
