@@ -42,7 +42,13 @@ HYPERNETS = {
     "low_rank on a frozen base": LowRankHypernet(embedding_dim=4, rank=3, base="frozen"),
 }
 REGULARISERS = {"weights": WeightRegulariser(0.05), "predictions": PredictionRegulariser(2.0)}
-EVERY_HYPERNET = pytest.mark.parametrize("hypernet", HYPERNETS.values(), ids=HYPERNETS)
+EVERY_HYPERNET = pytest.mark.parametrize(
+    "hypernet",
+    [
+        pytest.param(hypernet, id=name, marks=pytest.mark.slow if "frozen" in name else ())
+        for name, hypernet in HYPERNETS.items()
+    ],
+)
 EVERY_REGULARISER = pytest.mark.parametrize("kind", REGULARISERS.values(), ids=REGULARISERS)
 DRAW = jax.random.key(7)
 LAYOUT = SMALL.network.layout(SPEC)

@@ -39,7 +39,21 @@ REPLAYING = [name for name in METHODS if make(name).memory_share > 0]
 FORGETTING_FREE = ("single", "pnn", "ftl")  # by construction
 
 
-@pytest.fixture(params=[*METHODS, *VARIANTS], scope="module")
+QUICK = (
+    "hypercrl+chunked+lookahead+gaussian",
+    "hypercrl+low_rank+predictions",
+    "hypercrl_mt+chunked+gaussian",
+    "coreset+gaussian",
+)
+"""Variants that together have every part; `make test-all` tries the others too."""
+
+EVERYBODY = [
+    *METHODS,
+    *(pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in VARIANTS),
+]
+
+
+@pytest.fixture(params=EVERYBODY, scope="module")
 def method(request):
     """Every method, and every hypernetwork, head and regulariser it can be asked for."""
     return request.param
@@ -173,7 +187,7 @@ def test_a_new_task_starts_with_an_optimiser_of_its_own(method):
         np.testing.assert_array_equal(after[name], array, err_msg=name)
 
 
-@pytest.mark.parametrize("name", [n for n in [*METHODS, *VARIANTS] if n != "ftl"])
+@pytest.mark.parametrize("name", [one for one in EVERYBODY if one != "ftl"])
 def test_gradients_are_clipped_at_the_norm_asked_for(name):
     """Adam's first moment after one update is a tenth of the gradient that it was given."""
     learner, max_norm = make(name, training=Training(batch_size=32, max_gradient_norm=1e-2)), 1e-2
