@@ -5,10 +5,14 @@ is only hidden is still one.
 """
 
 import ast
+import dataclasses
 import graphlib
 from pathlib import Path
 
+import pytest
+
 import hypercrl
+from hypercrl.experiment import records
 
 SOURCE = Path(hypercrl.__file__).parent
 
@@ -90,6 +94,24 @@ def test_every_room_has_its_place_and_imports_go_one_way():
 def test_a_hidden_cycle_is_seen():
     tree = ast.parse("def f():\n    from hypercrl.sweep.plan import x\n    import hypercrl.cli\n")
     assert set(imported_rooms(tree)) == {"sweep", "cli"}
+
+
+def looked_up(tree: ast.AST):
+    """Strings by which a module looks something up: `x["name"]`, `x.get("name")`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            yield node.slice.value
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("get", "pop"):
+            yield from (arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant))
+
+
+@pytest.mark.parametrize("room", ["analysis", "sweep", "commands", "../../tools"])
+def test_whoever_reads_records_uses_their_attributes(room):
+    """A field that is deleted from the schema then breaks the type check."""
+    kinds = records.KINDS.values()
+    fields = {field.name for kind in kinds for field in dataclasses.fields(kind)}
+    for file in (SOURCE / room).rglob("*.py"):
+        assert not fields.intersection(looked_up(ast.parse(file.read_text()))), file
 
 
 def test_the_picture_in_the_docs_names_every_room():
