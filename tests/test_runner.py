@@ -13,6 +13,7 @@ from hypercrl.data.buffer import Buffer
 from hypercrl.experiment import checkpoint, runner, testing, video
 from hypercrl.experiment.controller import load
 from hypercrl.experiment.display import Silent
+from hypercrl.experiment.episode import Trajectory
 from hypercrl.experiment.records import RandomPolicy
 from hypercrl.experiment.run_folder import CHECKPOINT, read_run
 from hypercrl.registry import learners, suites
@@ -340,6 +341,18 @@ def test_a_probe_depends_on_suite_and_task_and_is_true():
     np.testing.assert_allclose(position[:, 1:], (position + 0.2 * velocity)[:, :-1], atol=1e-6)
     pushes = (velocity[:, 1:] - 0.9 * velocity[:, :-1]) / 0.3
     assert np.abs(pushes - probe.actions[..., 0]).max() < 6 * tiny.NOISE
+
+
+def test_a_probe_looks_where_something_happens():
+    """Of an episode at rest but for one jump, the jump; of one that never moves, any step."""
+    states, actions = np.zeros((101, 2), np.float32), np.zeros((100, 1), np.float32)
+    still = Trajectory(actions, states.copy(), 0.0)
+    states[50:, 0] = 1.0
+    jump = Trajectory(actions, states, 0.0)
+    shares = testing._eventfulness(tiny.SPEC, [(jump, t) for t in range(100)])
+    assert shares[49] > 0.99
+    shares = testing._eventfulness(tiny.SPEC, [(still, t) for t in range(100)])
+    np.testing.assert_allclose(shares, 0.01)
 
 
 def test_random_policy_is_measured_once_a_task_and_alike_in_every_run(finished, quite_another):

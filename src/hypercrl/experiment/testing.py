@@ -27,7 +27,8 @@ from hypercrl.planning.rollout import open_loop
 from hypercrl.types import Model, Spec, Suite, Transitions
 
 SHARED_SEED = 0  # of everything that runs on a suite have in common
-RANDOM_EPISODES = 10  # behind the random policy's return, and behind a probe
+RANDOM_EPISODES = 10  # behind the random policy's return
+PROBE_EPISODES = 30  # behind a probe
 PROBE_EXPONENT = 2.0  # noise that pushes one way for a while reaches more than white noise
 PROBE_HORIZON = 20  # control steps of an open-loop rollout, whatever the planner's horizon
 NUM_WINDOWS = 256  # enough for a stable error
@@ -94,36 +95,54 @@ class Tester:
 
 def measure_random_policy(suite: Suite, task: int) -> RandomPolicy:
     """What a task pays for white Gaussian actions: the same in every run on the suite."""
-    episodes = _random_episodes(suite, task, "random", exploration_beta=0.0)
+    episodes = _random_episodes(suite, task, "random", RANDOM_EPISODES, exponent=0.0)
     return RandomPolicy(task, tuple(episode.total for episode in episodes))
 
 
 def make_probe(suite: Suite, task: int) -> Probe:
     """The same windows for every run on the suite: as long as the longest episode allows."""
-    episodes = _random_episodes(suite, task, "probe", exploration_beta=PROBE_EXPONENT)
+    episodes = _random_episodes(suite, task, "probe", PROBE_EPISODES, exponent=PROBE_EXPONENT)
     horizon = min(PROBE_HORIZON, max(len(episode.actions) for episode in episodes))
     starts = [
         (episode, t) for episode in episodes for t in range(len(episode.actions) - horizon + 1)
     ]
     rng = streams.generator(SHARED_SEED, f"{suite.name}:windows", task)
-    chosen = [starts[k] for k in rng.integers(len(starts), size=NUM_WINDOWS)]
+    weights = _eventfulness(suite.spec, starts)
+    chosen = [starts[k] for k in rng.choice(len(starts), NUM_WINDOWS, p=weights)]
     states = [episode.states[t : t + horizon + 1] for episode, t in chosen]
     actions = [episode.actions[t : t + horizon] for episode, t in chosen]
     return Probe(jnp.asarray(np.stack(states)), jnp.asarray(np.stack(actions)))
 
 
+def _eventfulness(spec: Spec, starts: list[tuple[Trajectory, int]]) -> Float[np.ndarray, "_"]:
+    """How much happens in the first step from each start, as shares of the whole.
+
+    Where random actions leave most of the world at rest, as a block that the arm seldom meets,
+    windows drawn evenly would ask a model about nothing but rest.
+    """
+    before, after = (
+        jnp.asarray(np.stack([episode.states[t + later] for episode, t in starts]))
+        for later in (0, 1)
+    )
+    change = np.asarray(jax.vmap(spec.encoding.difference)(before, after), np.float64)
+    spread = np.sqrt((change**2).mean(0))
+    moves = np.where(spread > SMALLEST_CHANGE, change / np.maximum(spread, SMALLEST_CHANGE), 0.0)
+    happening = (moves**2).mean(1) + np.finfo(np.float64).tiny  # a world at rest is drawn evenly
+    return happening / happening.sum()
+
+
 def _random_episodes(
-    suite: Suite, task: int, purpose: str, *, exploration_beta: float
+    suite: Suite, task: int, purpose: str, count: int, *, exponent: float
 ) -> list[Trajectory]:
     actor = Actor(
         suite.tasks[task],
         suite.spec,
         seed=SHARED_SEED,
         purpose=(f"{suite.name}:{purpose}", task),
-        exploration_beta=exploration_beta,
+        exploration_beta=exponent,
     )
     with contextlib.closing(actor):
-        return [run_episode(actor.explore) for _ in range(RANDOM_EPISODES)]
+        return [run_episode(actor.explore) for _ in range(count)]
 
 
 @eqx.filter_jit
