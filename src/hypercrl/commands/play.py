@@ -19,7 +19,7 @@ from hypercrl.registry import load_plugin
 
 @dataclass(frozen=True)
 class Options(PluginOptions):
-    source: Annotated[str, tyro.conf.Positional]
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|SUITE")]
     """A run's folder, or with --random the name of a suite."""
     task: int = 1
     """Which task to play, counted from 1."""
