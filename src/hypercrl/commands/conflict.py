@@ -20,7 +20,7 @@ from hypercrl.threads import one_thread
 
 @dataclass(frozen=True)
 class Options(PluginOptions):
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…")]
     """Folders of finished runs."""
     episodes: int = 5
     """Episodes behind each cell and run."""

@@ -17,7 +17,7 @@ from hypercrl.commands.arguments import parse_flags
 
 @dataclass(frozen=True)
 class Options:
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…")]
     """Folders of runs, or folders that hold them."""
     out: Path = Path("report")
     """The report's folder."""
