@@ -12,6 +12,7 @@ from hypercrl.learning.training import Training, shrink
 from hypercrl.registry import learners
 from sequences import SPEC, data, error, key, make
 
+slow = pytest.mark.slow
 ANNEALING = [n for n in learners.names() if hasattr(learners.get(n), "training")]
 
 
@@ -55,6 +56,12 @@ def test_a_step_receives_what_is_derived_from_its_own_carry(cache, monkeypatch):
     assert (float(carry), float(info["carry"]), float(info["double"])) == (5.0, 2.5, 5.0)
 
 
-@pytest.mark.parametrize("name", ANNEALING)
+@pytest.mark.parametrize(
+    "name",
+    [  # the baselines share one session, and both hypernetwork methods have their own
+        pytest.param(name, marks=() if name in ("finetune", "hypercrl", "hypercrl_mt") else slow)
+        for name in ANNEALING
+    ],
+)
 def test_a_session_ends_at_rest(name):
     assert learnt(name, anneal=True) < 0.7 * learnt(name, anneal=False)

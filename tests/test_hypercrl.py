@@ -45,7 +45,7 @@ REGULARISERS = {"weights": WeightRegulariser(0.05), "predictions": PredictionReg
 EVERY_HYPERNET = pytest.mark.parametrize(
     "hypernet",
     [
-        pytest.param(hypernet, id=name, marks=pytest.mark.slow if "frozen" in name else ())
+        pytest.param(hypernet, id=name, marks=pytest.mark.slow if "low_rank" in name else ())
         for name, hypernet in HYPERNETS.items()
     ],
 )

@@ -42,8 +42,6 @@ FORGETTING_FREE = ("single", "pnn", "ftl")  # by construction
 QUICK = (
     "hypercrl+chunked+lookahead+gaussian",
     "hypercrl+low_rank+predictions",
-    "hypercrl_mt+chunked+gaussian",
-    "coreset+gaussian",
 )
 """Variants that together have every part; `make test-all` tries the others too."""
 

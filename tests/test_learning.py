@@ -13,7 +13,7 @@ import pytest
 
 from hypercrl.experiment.run_folder import read_run
 
-FLAGS = ("--tasks", "2", "--steps-per-task", "1500", "--eval-episodes", "5", "--no-zero-shot")
+FLAGS = ("--tasks", "2", "--steps-per-task", "1500", "--eval-episodes", "3", "--no-zero-shot")
 TESTS_ONLY = ("JAX_DISABLE_MOST_OPTIMIZATIONS", "JAX_NUMPY_RANK_PROMOTION", "XLA_FLAGS")
 
 

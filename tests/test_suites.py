@@ -25,7 +25,7 @@ from hypercrl.registry import learners, planners, suites
 
 SUITES = suites.names()
 TASKS = [(suite, task) for suite in SUITES for task in range(len(suites.get(suite)().tasks))]
-NUM_ACTIONS = 1_000
+NUM_ACTIONS = 500
 LONG = 20  # tasks of a long sequence
 
 
@@ -36,7 +36,7 @@ def suite(request):
 
 @pytest.fixture(params=TASKS, ids=lambda pair: f"{pair[0]}-{pair[1]}", scope="module")
 def rollout(request):
-    """1,000 random and 1,000 extreme actions in one task."""
+    """500 random and 500 extreme actions in one task."""
     name, task = request.param
     suite = suites.get(name)()
     env = suite.tasks[task].make(None)
