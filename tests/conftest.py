@@ -30,3 +30,11 @@ def unchecked():
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", False)
+
+
+LONGEST = ("test_sweep", "test_learning", "test_ray", "test_readme", "test_report")
+
+
+def pytest_collection_modifyitems(items):
+    """What starts programs of its own and waits for them goes first, so that nothing ends alone."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
