@@ -1,10 +1,11 @@
-"""How near a plan comes to the matrix products it cannot do without, on one core.
+"""How near plans come to the matrix products they cannot do without, on one core.
 
 At the paper's budget a pusher plan evaluates the model 60,000 times: 500 sequences of 20 steps
 in 6 rounds, which is 120 times the products [500, 12] x [12, 200] x [200, 200] x [200, 10] in
-float32. Those products alone, in the faster of NumPy and JAX, are the floor. Everything is
-timed in one run, turn by turn, and compared by medians, so that another process on the
-machine disturbs all of them alike.
+float32. Those products alone, in the faster of NumPy and JAX, are the floor; a value behind the
+horizon adds its own products to it. Measured are the paper's pusher plan and the plan of every
+suite's first preset. Plan and products are timed turn by turn and compared by medians, so that
+another process on the machine disturbs all of them alike.
 
     python benchmarks/planning.py
 """
@@ -25,78 +26,84 @@ import numpy as np
 import tyro
 
 from hypercrl.data.normalizer import Normalizer
-from hypercrl.dynamics.model import DynamicsModel, Network
-from hypercrl.encoding import Encoding
-from hypercrl.planning.cem import CEM
-from hypercrl.planning.icem import ICEM
-from hypercrl.planning.mppi import MPPI
-from hypercrl.types import Planner, Spec
+from hypercrl.dynamics.model import DynamicsModel
+from hypercrl.experiment.config import RunConfig, resolve
+from hypercrl.registry import suites
+from hypercrl.types import Suite
 
-SPEC = Spec(
-    state_dim=10,
-    action_dim=2,
-    action_low=(-1.0, -1.0),
-    action_high=(1.0, 1.0),
-    episode_length=100,
-    encoding=Encoding.differences(10),
-)
-NETWORK = Network(hidden=(200, 200))
-GOALS = np.array([[0.07, -0.08], [0.07, 0.08], [0.23, -0.08], [0.23, 0.08]], np.float32)
-DECAY = 0.9  # of the linear chain per step, so that its numbers stay ordinary
-TARGET = 0.65  # of the floor
+Matrices = list[np.ndarray]
+METHOD = "single"  # any will do: all plan with the same target network
+SMALL = 0.1  # of usual weights: a random model's numbers then stay ordinary
+TARGETS = {"paper": 0.65, "laptop": 0.9}  # shares of the floor
 
 
-def main(repeats: int = 50) -> None:
-    """Time the planners and the floor.
+def main(names: tuple[str, ...] = (), repeats: int = 50) -> None:
+    """Time plans and their floors.
 
     Args:
+        names: Suites to measure; all of them unless told.
         repeats: Turns that the medians are taken over.
     """
-    model = build_model()
-    cem = CEM()
-    num_steps = cem.evaluations_per_action // cem.num_samples
-    matrices = [np.asarray(matrix) for matrix, _ in model.predictor.network.layers]
+    chosen = [(name, "laptop") for name in names or suites.names()]
+    print(f"{'plan':24}{'evaluations':>12}{'plan ms':>9}{'floor ms':>10}{'share':>7}{'target':>8}")
+    for name, preset in [("pusher", "paper"), *chosen]:
+        measure(resolve(name, METHOD, preset=preset), repeats)
+
+
+def measure(config: RunConfig, repeats: int) -> None:
+    suite, planner = config.build_suite(), config.planner
+    model = build_model(config, suite)
+    rows = getattr(planner, "num_samples", 1)
+    rounds = planner.evaluations_per_action // (rows * planner.horizon)
+    chains = [[np.asarray(matrix) for matrix, _ in model.predictor.network.layers]]
+    if config.critic.learns:
+        layout = config.critic.layout(suite.spec)
+        weights = layout.unflatten(layout.init(key=jax.random.key(3)))
+        chains.append([np.asarray(matrix) for matrix, _ in weights])
+    steps = rounds * planner.horizon
     calls = {
-        "products, NumPy": products_in_numpy(matrices, cem.num_samples, num_steps),
-        "products, JAX": products_in_jax(matrices, cem.num_samples, num_steps),
-        "cem, paper's budget": planning(cem, model),
-        "icem": planning(ICEM(), model),
-        "mppi": planning(MPPI(), model),
+        "NumPy": lambda: [call() for call in numpy_calls],
+        "JAX": lambda: [call() for call in jax_calls],
+        "plan": planning(config, suite, model),
     }
+    numpy_calls = [products_in_numpy(chain, rows, steps) for chain in chains]
+    jax_calls = [products_in_jax(chain, rows, steps) for chain in chains]
     medians = time_in_turns(calls, repeats)
-    for name, seconds in medians.items():
-        print(f"{name:20s} {1e3 * seconds:7.2f} ms")
-    floor = min(seconds for name, seconds in medians.items() if name.startswith("products"))
-    share = floor / medians["cem, paper's budget"]
-    print(f"cem runs at {share:.0%} of the floor (target: {TARGET:.0%})")
+    plan, floor = medians.pop("plan"), min(medians.values())
+    title = f"{config.suite}, {config.preset}"
+    print(
+        f"{title:24}{planner.evaluations_per_action:12,}{1e3 * plan:9.2f}{1e3 * floor:10.2f}"
+        f"{floor / plan:7.0%}{TARGETS[config.preset]:8.0%}",
+        flush=True,
+    )
 
 
-def build_model() -> DynamicsModel:
-    weights = NETWORK.layout(SPEC).init(key=jax.random.key(0))
-    normalizer = Normalizer.identity(SPEC, num_tasks=1).select(0)
-    return NETWORK.model(SPEC, 0.1 * weights, normalizer)
+def build_model(config: RunConfig, suite: Suite) -> DynamicsModel:
+    network = config.learner.network  # pyright: ignore[reportAttributeAccessIssue]
+    weights = network.layout(suite.spec).init(key=jax.random.key(0))
+    normalizer = Normalizer.identity(suite.spec, num_tasks=1).select(0)
+    return network.model(suite.spec, SMALL * weights, normalizer)
 
 
-def reward(state, action, next_state):
-    """The pusher's: four corners near their goals, less the effort."""
-    distances = jnp.linalg.norm(next_state[2:].reshape(4, 2) - GOALS, axis=-1)
-    return jnp.sum(1.0 - jnp.tanh(10.0 * distances)) - 0.25 * jnp.linalg.norm(action)
-
-
-def planning(planner: Planner, model: DynamicsModel) -> Callable[[], None]:
-    state = planner.init(SPEC)
-    observation = jnp.zeros(SPEC.state_dim)
+def planning(config: RunConfig, suite: Suite, model: DynamicsModel) -> Callable[[], None]:
+    planner, reward = config.planner, suite.tasks[0].reward
+    state = planner.init(suite.spec)
+    observation = jnp.asarray(suite.tasks[0].make(None).reset(seed=0)[0])
+    value = None
+    if config.critic.learns:
+        value = config.critic.init(suite.spec, key=jax.random.key(2)).value
     key = jax.random.key(1)
 
     def call():
-        planner.plan(state, model, reward, observation, key=key).action.block_until_ready()
+        plan = planner.plan(state, model, reward, observation, key=key, value=value)
+        plan.action.block_until_ready()
 
     return call
 
 
-def products_in_numpy(matrices, num_samples: int, num_steps: int) -> Callable[[], None]:
+def products_in_numpy(matrices: Matrices, rows: int, num_steps: int) -> Callable[[], None]:
     rng = np.random.default_rng(0)
-    inputs = [rng.standard_normal((num_samples, len(m))).astype(np.float32) for m in matrices]
+    inputs = [rng.standard_normal((rows, len(m))).astype(np.float32) for m in matrices]
     outputs = [x @ m for x, m in zip(inputs, matrices, strict=True)]
 
     def call():
@@ -107,28 +114,25 @@ def products_in_numpy(matrices, num_samples: int, num_steps: int) -> Callable[[]
     return call
 
 
-def products_in_jax(matrices, num_samples: int, num_steps: int) -> Callable[[], None]:
-    """Each step takes the one before it as input, or the compiler would do it only once."""
-    gain = np.linalg.multi_dot([matrices[0][: SPEC.state_dim], *matrices[1:]])
-    scale = DECAY / np.abs(np.linalg.eigvals(gain)).max()
-    matrices = [jnp.asarray(m) for m in [scale * matrices[0], *matrices[1:]]]
+def products_in_jax(matrices: Matrices, rows: int, num_steps: int) -> Callable[[], None]:
+    """Each step takes a number of the one before it, or the compiler would do it only once."""
 
     @jax.jit
-    def chain(matrices, states, actions):
-        def step(x, _):
-            x = jnp.concatenate([x, actions], axis=1)
+    def chain(matrices, inputs):
+        def step(inputs, _):
+            x = inputs
             for matrix in matrices:
                 x = x @ matrix
-            return x, None
+            return inputs.at[:, :1].set(jnp.tanh(x[:, :1])), None
 
-        return jax.lax.scan(step, states, length=num_steps)[0]
+        return jax.lax.scan(step, inputs, length=num_steps)[0]
 
-    states = jax.random.normal(jax.random.key(2), (num_samples, SPEC.state_dim))
-    actions = jax.random.normal(jax.random.key(3), (num_samples, SPEC.action_dim))
-    return lambda: chain(matrices, states, actions).block_until_ready()
+    inputs = jax.random.normal(jax.random.key(2), (rows, len(matrices[0])))
+    on_device = [jnp.asarray(matrix) for matrix in matrices]
+    return lambda: chain(on_device, inputs).block_until_ready()
 
 
-def time_in_turns(calls: dict[str, Callable[[], None]], repeats: int) -> dict[str, float]:
+def time_in_turns(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Median seconds of each call; the first, which compiles, is not counted."""
     for call in calls.values():
         call()

@@ -174,11 +174,46 @@ def test_the_fingerprint_follows_what_decides_numbers(package, file, decides):
     before, path = fingerprint(package), package / file
     path.parent.mkdir(exist_ok=True)
     content = path.read_bytes() if path.exists() else None
-    path.write_bytes(content[:-1] + b" " if content else b"\n")  # of the same length
+    path.write_bytes((content or b"") + (b"<!-- -->" if file.endswith("xml") else b"\nx = 1\n"))
     after = fingerprint(package)
     path.unlink() if content is None else path.write_bytes(content)
     assert (after != before) == decides
     assert fingerprint(package) == before
+
+
+REMARKED = '''"""What it is for."""
+
+# A reason.
+DEPTH = {"a": "#1"}  # and another, × 2
+
+
+def f(x):
+    """Text over
+    lines."""
+    return f"{x} # {DEPTH}"
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "decides"),
+    [
+        ("What it is for.", "What else it is for.", False),
+        ("# A reason.\n", "", False),
+        ("another, × 2", "one ÷ more", False),
+        ("Text over\n    lines", "One line", False),
+        ("\n\n\n", "\n\n", False),
+        ('"#1"', '"#2"', True),
+        ("# {DEPTH}", "{DEPTH}", True),
+        ("    return", "    'now';  return", True),
+    ],
+)
+def test_remarks_are_no_part_of_the_fingerprint(tmp_path, old, new, decides):
+    source = tmp_path / "source.py"
+    source.write_text(REMARKED, encoding="utf-8")
+    before = fingerprint(tmp_path)
+    assert old in REMARKED
+    source.write_text(REMARKED.replace(old, new, 1), encoding="utf-8")
+    assert (fingerprint(tmp_path) != before) == decides
 
 
 def test_a_renamed_source_is_another_one(package):

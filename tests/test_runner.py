@@ -16,11 +16,13 @@ from hypercrl.experiment.display import Silent
 from hypercrl.experiment.episode import Trajectory
 from hypercrl.experiment.records import RandomPolicy
 from hypercrl.experiment.run_folder import CHECKPOINT, read_run
+from hypercrl.learning.critic import Critic
 from hypercrl.registry import learners, suites
 from hypercrl.training import run
 
 METHODS = learners.names()
 MODES = list(itertools.product(("tiny", "tiny-opaque"), ("episodic", "continuing")))
+CRITIC_OFF = Critic()
 NEVER = 1e9  # seconds between two checkpoints
 
 
@@ -77,8 +79,9 @@ def run_with_interruptions(config, folder) -> int:
     raise AssertionError
 
 
-def check_interruptions(tmp_path, suite, method, mode):
+def check_interruptions(tmp_path, suite, method, mode, critic=CRITIC_OFF):
     config = tiny.configure(suite, method, continuing=mode == "continuing")
+    config = replace(config, critic=critic)
     run(config, tmp_path / "whole", Silent(), checkpoint_seconds=NEVER)
     assert run_with_interruptions(config, tmp_path / "stopped") >= 3
     tiny.assert_same_run(tmp_path / "whole", tmp_path / "stopped")
@@ -92,6 +95,11 @@ def test_interrupted_run_ends_like_an_uninterrupted_one(tmp_path, method):
 @pytest.mark.parametrize(("suite", "mode"), MODES)
 def test_interruptions_change_nothing_in_any_mode(tmp_path, suite, mode):
     check_interruptions(tmp_path, suite, "finetune", mode)
+
+
+def test_interruptions_change_nothing_with_a_value(tmp_path):
+    critic = Critic(updates=2, hidden=(3,), batch_size=4)
+    check_interruptions(tmp_path, "tiny", "finetune", "episodic", critic)
 
 
 @pytest.mark.slow

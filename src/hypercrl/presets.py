@@ -14,6 +14,7 @@ from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.errors import UserError
+from hypercrl.learning.critic import Critic
 from hypercrl.learning.training import Training
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.noise import MAX_EXPONENT
@@ -67,11 +68,6 @@ class Schedule:
                     f"({self.update_every})."
                 )
 
-    @property
-    def blocks(self) -> int:
-        """Training sessions after the one on random data [M]."""
-        return self.steps_per_task // self.update_every
-
 
 @dataclass(frozen=True)
 class Preset:
@@ -84,6 +80,8 @@ class Preset:
     training: Training = Training()
     planners: tuple[Planner, ...] = (CEM(),)
     """The first one is the default."""
+    critic: Critic = Critic()
+    """What is learnt of what lies behind the horizon; nothing unless told."""
     methods: Changes = field(default_factory=dict)
 
     def __post_init__(self):

@@ -28,14 +28,15 @@ def train(
     schedule: Mapping[str, Any] | None = None,
     learner: Mapping[str, Any] | None = None,
     planning: Mapping[str, Any] | None = None,
+    critic: Mapping[str, Any] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     wandb: bool = False,
 ) -> Path:
     """Run Algorithm 1 and return the run's folder; a folder that holds part of it is continued.
 
-    `schedule`, `learner` and `planning` change single settings of the suite's preset, such as
-    `schedule={"updates": 100}` or `learner={"training.anneal": True}`; `fresh` deletes what the
-    folder holds of the run first.
+    `schedule`, `learner`, `planning` and `critic` change single settings of the suite's preset,
+    such as `schedule={"updates": 100}` or `learner={"training.anneal": True}`; `fresh` deletes
+    what the folder holds of the run first.
     """
     config = resolve(
         suite,
@@ -47,7 +48,7 @@ def train(
         num_tasks=num_tasks,
         seed=seed,
     )
-    given = {"schedule": schedule, "learner": learner, "planning": planning}
+    given = {"schedule": schedule, "learner": learner, "planning": planning, "critic": critic}
     changes = {f"{part}.{n}": v for part, new in given.items() for n, v in (new or {}).items()}
     config = change(config, changes)
     folder = Path(out) if out is not None else default_folder(config)

@@ -41,6 +41,16 @@ class Model(Protocol):
     ) -> Float[Array, "S"]: ...
 
 
+@runtime_checkable
+class Value(Protocol):
+    """What can still be earned from a state on: what lies behind a planner's horizon.
+
+    An `equinox.Module`.
+    """
+
+    def __call__(self, state: Float[Array, "S"]) -> Float[Array, ""]: ...
+
+
 @dataclass(frozen=True)
 class Spec:
     """What every task of a suite shares."""
@@ -172,10 +182,12 @@ class Planner(abc.ABC):
         observation: Float[Array, "S"],
         *,
         key: PRNGKeyArray,
+        value: Value | None = None,
     ) -> Plan:
         """The action for one observation, within the suite's bounds.
 
-        A non-finite imagined return is never elected.
+        A non-finite imagined return is never elected. Without a value the horizon is all that
+        counts, as in the paper.
         """
 
     @property

@@ -60,6 +60,7 @@ def _test(options: Options) -> None:
             task = number - 1
             found = tester.test(
                 controller.model(task),
+                controller.value(task),
                 task,
                 after=task,
                 phase="final",

@@ -73,6 +73,7 @@ def _train(config: "RunConfig", args: list[str]) -> None:
     from hypercrl.experiment.display import for_console
     from hypercrl.experiment.runner import CHECKPOINT_SECONDS
     from hypercrl.experiment.video import Filming
+    from hypercrl.learning.critic import Critic
     from hypercrl.presets import Schedule
     from hypercrl.registry import planners
     from hypercrl.training import default_folder
@@ -112,6 +113,7 @@ def _train(config: "RunConfig", args: list[str]) -> None:
         schedule: Annotated[Schedule, tyro.conf.arg(name="")] = config.schedule
         learner: Learner = config.learner
         planning: Planner = config.planner
+        critic: Critic = config.critic
 
     prog = f"hypercrl train {config.suite} {config.method}"
     options = parse_flags(Options, args, prog=prog, doc=__doc__)
@@ -121,6 +123,7 @@ def _train(config: "RunConfig", args: list[str]) -> None:
         schedule=options.schedule,
         learner=options.learner,
         planner=options.planning,
+        critic=options.critic,
     )
     folder = options.out or default_folder(config)
     console = Console()

@@ -81,17 +81,18 @@ def fit_normalizer(spec: Spec, data: Transitions, scale_targets: bool) -> Normal
     """Statistics over the training rows of a buffer."""
     rows = jnp.arange(len(data.states))
     used = (is_training(rows) & (rows < data.count))[:, None]
-    mean, std = _moments(raw_inputs(spec, data.states, data.actions), used)
+    mean, std = moments(raw_inputs(spec, data.states, data.actions), used)
     if scale_targets:
-        _, scale = _moments(raw_targets(spec, data.states, data.next_states), used)
+        _, scale = moments(raw_targets(spec, data.states, data.next_states), used)
     else:
         scale = jnp.ones(spec.encoding.num_outputs)
     return Normalizer(mean, std, scale)
 
 
-def _moments(
+def moments(
     x: Float[Array, "C n"], used: Bool[Array, "C 1"]
 ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+    """Mean and spread over the rows that are used; a spread of 1 for what does not vary."""
     count = jnp.maximum(used.sum(), 1)
     mean = jnp.where(used, x, 0.0).sum(0) / count
     variance = jnp.where(used, (x - mean[None]) ** 2, 0.0).sum(0) / count

@@ -29,7 +29,7 @@ from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.episode import Step
 from hypercrl.experiment.stopwatch import Stopwatch
 from hypercrl.planning.noise import MAX_EXPONENT, coloured_basis
-from hypercrl.types import Model, Planner, Spec, Task
+from hypercrl.types import Model, Planner, Spec, Task, Value
 
 _exploration_basis = functools.cache(coloured_basis)
 
@@ -80,8 +80,10 @@ class Actor:
         """Between two episodes: the next step begins with a reset."""
         return self._observation is None
 
-    def plan(self, model: Model) -> Step:
+    def plan(self, model: Model, value: Value | None = None) -> Step:
         """One step of model-predictive control."""
+        # A planner of one's own need not know of values as long as there is none.
+        behind = {} if value is None else {"value": value}
         assert self.planner is not None
         observation = self.begin()
         with self._stopwatch.planning:
@@ -91,6 +93,7 @@ class Actor:
                 self.task.reward,
                 jnp.asarray(observation),
                 key=streams.key(self._seed, f"{self._name}:plan", *self._counters),
+                **behind,
             )
             action = self._check_action(np.asarray(plan.action))
         self._plan_state = plan.state

@@ -13,12 +13,18 @@ from typing import Any, get_type_hints
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import StoredConfig
+from hypercrl.learning.critic import Critic
 from hypercrl.learning.regulariser import Regulariser
 from hypercrl.presets import Preset, Schedule
 from hypercrl.registry import hypernets, learners, planners, regularisers, suites
 from hypercrl.types import Learner, Planner, Suite
 
-SECTIONS = {"schedule": "schedule", "learner": "learner", "planning": "planner"}
+SECTIONS = {
+    "schedule": "schedule",
+    "learner": "learner",
+    "planning": "planner",
+    "critic": "critic",
+}
 """What a setting's name begins with, and the part of a `RunConfig` that it then is in."""
 
 KIND = "kind"  # of a part that has variants, beside its fields
@@ -40,13 +46,14 @@ class RunConfig:
     schedule: Schedule
     learner: Learner
     planner: Planner
+    critic: Critic = Critic()
     name: str = ""
     """What a sweep file calls the experiment; empty for the method itself."""
 
     def __post_init__(self):
         if self.seed < 0:
             raise UserError(f"The seed cannot be negative ({self.seed}).")
-        for part in (self.schedule, self.learner, self.planner):
+        for part in (self.schedule, self.learner, self.planner, self.critic):
             for name, value in dataclasses.asdict(part).items():  # pyright: ignore[reportArgumentType]
                 if isinstance(value, float) and math.isnan(value):
                     raise UserError(f"{name} must be a number and not {value}.")
@@ -68,6 +75,7 @@ class RunConfig:
             schedule=_plain(self.schedule),
             learner=_plain(self.learner),
             planning=_plain(self.planner),
+            critic=_plain(self.critic),
             state_dim=suite.spec.state_dim,
             action_dim=suite.spec.action_dim,
             name=self.name,
@@ -86,6 +94,7 @@ class RunConfig:
                 schedule=_restore(Schedule, stored.schedule),
                 learner=_restore(learners.get(stored.method), stored.learner),
                 planner=_restore(planners.get(stored.planner), stored.planning),
+                critic=_restore(Critic, stored.critic),
                 name=stored.name,
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -125,11 +134,12 @@ def resolve(
         schedule=settings.schedule,
         learner=settings.learner(method, hypernet, regulariser),
         planner=settings.planner(planner),
+        critic=settings.critic,
     )
 
 
 def has_setting(config: RunConfig, name: str) -> bool:
-    """Whether a run has a setting such as `learner.beta`."""
+    """Whether a run has a setting such as `learner.learning_rate`."""
     owner: Any = config
     for part in _place(name):
         if not dataclasses.is_dataclass(owner) or not hasattr(owner, part):
@@ -139,7 +149,7 @@ def has_setting(config: RunConfig, name: str) -> bool:
 
 
 def change(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
-    """The run with settings such as `learner.beta` changed, all at once.
+    """The run with settings such as `learner.learning_rate` changed, all at once.
 
     Values are of the kind that the setting has now; text is read as JSON where it can be.
     """

@@ -67,7 +67,7 @@ def _mean_return(controller: Controller, model: int, task: int, num_episodes: in
         seed=controller.config.seed,
         purpose=("conflict", task, model),
     )
-    act = functools.partial(actor.plan, controller.model(model))
+    act = functools.partial(actor.plan, controller.model(model), controller.value(model))
     with contextlib.closing(actor):
         return float(np.mean([run_episode(act).total for _ in range(num_episodes)]))
 

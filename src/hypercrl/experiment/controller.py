@@ -13,7 +13,8 @@ from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.config import RunConfig
 from hypercrl.experiment.recorder import Position
 from hypercrl.experiment.run_folder import CHECKPOINT, read_config
-from hypercrl.types import Model
+from hypercrl.experiment.values import Values
+from hypercrl.types import Model, Value
 
 
 class Controller:
@@ -33,6 +34,8 @@ class Controller:
             self.suite.spec, config.num_tasks, key=streams.key(config.seed, "init")
         )
         self._state = checkpoint.unflatten(template, checkpoint.section(arrays, "learner"))
+        self._values = Values(config.critic, self.suite.spec)
+        self._values.set_state(checkpoint.section(arrays, "values"))
         self._models: dict[int, Model] = {}
         self._task: int | None = None
         self._plan_state = None
@@ -61,13 +64,17 @@ class Controller:
             self._models[task] = self.config.learner.predict(self._state, task)
         return self._models[task]
 
+    def value(self, task: int) -> Value | None:
+        """What lies behind the horizon in one task, if the run has learnt it."""
+        return self._values.of(task)
+
     def act(self, observation: np.ndarray, task: int) -> np.ndarray:
         """The next action [A] for an observation [S], within the action bounds."""
         spec = self.suite.spec
         observation = np.asarray(observation, np.float32)
         if observation.shape != (spec.state_dim,) or not np.all(np.isfinite(observation)):
             raise UserError(f"An observation must be {spec.state_dim} finite numbers.")
-        model = self.model(task)
+        model, value = self.model(task), self.value(task)
         if task != self._task:
             self._task, self._plan_state = task, self.config.planner.init(spec)
         plan = self.config.planner.plan(
@@ -76,6 +83,7 @@ class Controller:
             self.suite.tasks[task].reward,
             observation,  # pyright: ignore[reportArgumentType]
             key=streams.key(self.config.seed, "act", self._num_actions),
+            **({} if value is None else {"value": value}),
         )
         self._plan_state = plan.state
         self._num_actions += 1

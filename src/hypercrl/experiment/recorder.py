@@ -90,7 +90,14 @@ class Recorder:
         self._display.test(found.task, found.after, found.mean)
 
     def costs(
-        self, at: Position, learner: Learner, state: Any, *, memory_bytes: int, evaluations: int
+        self,
+        at: Position,
+        learner: Learner,
+        state: Any,
+        *,
+        memory_bytes: int,
+        value_bytes: int,
+        evaluations: int,
     ) -> None:
         """What the method costs at a task's end, and its embeddings if it has any."""
         self._store.record(
@@ -99,7 +106,7 @@ class Recorder:
                 step=at.step,
                 total_step=self.total_step(at),
                 parameters=learner.num_parameters(state),
-                bytes_per_task=learner.bytes_per_task(state),
+                bytes_per_task=learner.bytes_per_task(state) + value_bytes,
                 memory_bytes=memory_bytes,
                 evaluations_per_action=evaluations,
                 peak_bytes=at.peak_bytes,

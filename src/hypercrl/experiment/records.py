@@ -107,7 +107,7 @@ class Cost(Placed):
     parameters: int
     """Trainable numbers, all tasks together."""
     bytes_per_task: int
-    """Kept for one finished task, without its transitions."""
+    """Kept for one finished task, without its transitions but with its value, if any."""
     memory_bytes: int
     """Transitions of finished tasks, all together."""
     evaluations_per_action: int

@@ -62,6 +62,7 @@ class StoredConfig:
     schedule: Mapping[str, Any]
     learner: Mapping[str, Any]
     planning: Mapping[str, Any]
+    critic: Mapping[str, Any] = field(default_factory=dict)
     state_dim: int = 0
     action_dim: int = 0
     name: str = ""
@@ -85,6 +86,8 @@ class StoredConfig:
         plain = dataclasses.asdict(self)
         for name in ("seed", "name", "code", "versions"):
             del plain[name]
+        if not self.critic.get("updates"):
+            del plain["critic"]  # what is never learnt decides nothing; older runs know of none
         return dict(_flatten(plain))
 
     def to_json(self) -> str:

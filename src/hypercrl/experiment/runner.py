@@ -36,6 +36,7 @@ from hypercrl.experiment.records import Phase, TaskTime, parse
 from hypercrl.experiment.stopwatch import Stopwatch
 from hypercrl.experiment.store import Store
 from hypercrl.experiment.testing import Tester, measure_random_policy, validation_error
+from hypercrl.experiment.values import Values
 from hypercrl.types import Model, Transitions
 
 CHECKPOINT_SECONDS = 20.0  # about as much work as a crash may cost
@@ -65,6 +66,7 @@ class Runner:
         self.buffer = Buffer(spec, capacity)
         self.memory = TaskMemory(spec, config.num_tasks, capacity, self.learner.memory_share)
         self.state = self.learner.init(spec, config.num_tasks, key=self._key("init"))
+        self.values = Values(config.critic, spec)
         self.tester = Tester(config, self.suite)
         self.recorder = Recorder(store, display, self.schedule.steps_per_task)
         self.actor: Actor | None = None  # in the task under way
@@ -111,6 +113,7 @@ class Runner:
         self.measure_random_policy()
         if self.schedule.zero_shot and self.at.task > 0:
             self.test(self.at.task, "zero_shot", self.schedule.curve_episodes)
+        self.values.start_task(key=self._key("critic", self.at.task))
         self.actor = actor = self._enter_environment()
         for _ in range(self.schedule.random_episodes):
             run_episode(lambda: self._observe(actor.explore(), random=True))
@@ -122,7 +125,7 @@ class Runner:
         """One step of model-predictive control on the current model."""
         assert self.actor is not None and self.model is not None
         self.actor.episode_length = self.episode_length
-        step = self.actor.plan(self.model)
+        step = self.actor.plan(self.model, self.values.of(self.at.task))
         self.at.step += 1
         self.recorder.step(self.at)
         self._observe(step, random=False)
@@ -140,6 +143,11 @@ class Runner:
                     self.memory.view(),
                     num_updates=self.schedule.updates,
                     key=self._key("update", self.at.task, self.at.sessions),
+                )
+                self.values.update(
+                    data,
+                    self.suite.tasks[self.at.task].reward,
+                    key=self._key("critic_update", self.at.task, self.at.sessions),
                 )
             info = {name: float(value) for name, value in info.items()}
         seconds = time.perf_counter() - start
@@ -170,6 +178,7 @@ class Runner:
             self.learner,
             self.state,
             memory_bytes=self.memory.num_bytes,
+            value_bytes=self.values.bytes_per_task,
             evaluations=self.config.planner.evaluations_per_action,
         )
         self.recorder.times(self._stopwatch.read(self.at.task))
@@ -187,6 +196,7 @@ class Runner:
         """Let the learner settle what it has learnt, and leave the task's data behind."""
         data = self.buffer.transitions()
         self.state = self.learner.end_task(self.state, data, key=self._key("end", self.at.task))
+        self.values.end_task()
         self._note_bytes(data)
         rng = streams.generator(self.config.seed, "keep", self.at.task)
         self.memory.keep(self.at.task, self.buffer.get_state(), rng)
@@ -203,6 +213,7 @@ class Runner:
         with self._stopwatch.evaluation:
             found = self.tester.test(
                 self.learner.predict(self.state, task),
+                self.values.of(task),
                 task,
                 after=self.at.task - 1 if phase == "zero_shot" else self.at.task,
                 phase=phase,
@@ -225,6 +236,7 @@ class Runner:
             "learner": self.state,
             "buffer": self.buffer.get_state(),
             "memory": self.memory.get_state(),
+            "values": self.values.get_state(),
             "actor": self.actor and self.actor.get_state(),  # None is a tree without leaves
         }
         seconds = self._stopwatch.read(self.at.task)
@@ -256,6 +268,7 @@ class Runner:
         self.state = checkpoint.unflatten(self.state, checkpoint.section(arrays, "learner"))
         self.buffer.set_state(checkpoint.section(arrays, "buffer"))
         self.memory.set_state(checkpoint.section(arrays, "memory"))
+        self.values.set_state(checkpoint.section(arrays, "values"))
         acting = checkpoint.section(arrays, "actor")
         if acting:
             self.actor = self._enter_environment()
@@ -273,7 +286,8 @@ class Runner:
     def _note_bytes(self, data: Transitions) -> None:
         """Keep the most that the method has held: its state, old transitions and the buffer."""
         held = sum(leaf.nbytes for leaf in jax.tree.leaves((self.state, data)) if is_array(leaf))
-        self.at.peak_bytes = max(self.at.peak_bytes, held + self.memory.num_bytes)
+        held += self.memory.num_bytes + self.values.num_bytes
+        self.at.peak_bytes = max(self.at.peak_bytes, held)
 
     def _enter_environment(self) -> Actor:
         return Actor(

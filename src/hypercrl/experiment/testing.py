@@ -24,7 +24,7 @@ from hypercrl.experiment.config import RunConfig
 from hypercrl.experiment.episode import Trajectory, run_episode
 from hypercrl.experiment.records import Evaluation, Phase, RandomPolicy
 from hypercrl.planning.rollout import open_loop
-from hypercrl.types import Model, Spec, Suite, Transitions
+from hypercrl.types import Model, Spec, Suite, Transitions, Value
 
 SHARED_SEED = 0  # of everything that runs on a suite have in common
 RANDOM_EPISODES = 10  # behind the random policy's return
@@ -53,6 +53,7 @@ class Tester:
     def test(
         self,
         model: Model,
+        value: Value | None,
         task: int,
         *,
         after: int,
@@ -70,7 +71,7 @@ class Tester:
             purpose=("test", task, after + 1, step),
         )
         with contextlib.closing(actor):
-            act = functools.partial(actor.plan, model)
+            act = functools.partial(actor.plan, model, value)
             episodes = [run_episode(act) for _ in range(num_episodes)]
         success, measures = self._suite.success, self._suite.measures
         one_step, h_step = probe_errors(model, self._suite.spec, self._probe(task))

@@ -55,7 +55,7 @@ def record_run(run: Path, task: int, path: Path, *, seed: int = 0) -> float:
         purpose=("play", task),
         render_mode="rgb_array",
     )
-    return _record(actor, lambda: actor.plan(model), path)
+    return _record(actor, lambda: actor.plan(model, controller.value(task)), path)
 
 
 def record_random(suite: Suite, task: int, path: Path, *, seed: int = 0) -> float:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from hypercrl import checks
-from hypercrl.planning.rollout import imagine, summarise
+from hypercrl.planning.rollout import summarise
 from hypercrl.planning.sampling import SamplingPlanner, clip, sample
 from hypercrl.registry import planners
 from hypercrl.types import Plan
@@ -58,7 +58,7 @@ class CEM(SamplingPlanner):
     def evaluations_per_action(self):
         return (self.num_iterations + 1) * self.num_samples * self.horizon
 
-    def search(self, state, model, reward, observation, key):
+    def search(self, state, objective, key):
         bounds: Bounds = state
         sequence = (self.horizon, len(bounds.low))
         # All rounds in one draw: the generator costs less outside the loop.
@@ -67,7 +67,7 @@ class CEM(SamplingPlanner):
         def refine(gaussian, noise):
             mean, std = gaussian
             actions = sample(mean, std, noise)
-            returns = imagine(model, reward, observation, clip(actions, *bounds))
+            returns = objective(clip(actions, *bounds))
             elites, elite_returns = select_elites(actions, returns, self.num_elites)
             return refit(mean, std, elites, elite_returns), (elites[0, 0], returns)
 

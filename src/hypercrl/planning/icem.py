@@ -4,10 +4,11 @@ What it adds to CEM: noise correlated in time, a mean that is shifted from one c
 the next, elites kept from round to round and from step to step, momentum in the refit, actions
 clipped to their bounds before they are imagined, and the mean itself tried in the last round.
 
-The number of samples is the same in every round, so that all rounds are one compiled loop; the
-publication lets it decay.
+The publication lets the number of samples decay from round to round; `decay` does. Without it
+all rounds are one compiled loop.
 """
 
+import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,9 +17,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from hypercrl import checks
+from hypercrl.errors import UserError
 from hypercrl.planning.cem import refit, select_elites
 from hypercrl.planning.noise import MAX_EXPONENT
-from hypercrl.planning.rollout import imagine, summarise
+from hypercrl.planning.rollout import summarise
 from hypercrl.planning.sampling import (
     SamplingPlanner,
     WarmStart,
@@ -54,6 +56,10 @@ class ICEM(SamplingPlanner):
     """Share of the old mean and spread in a refit."""
     init_std: float = 1.0
     """Spread at the start of every control step, in units of half the action range."""
+    decay: float = 1.0
+    """Each round has so many times fewer samples than the one before, but two for each elite."""
+    knots: int = 0
+    """Noise runs straight between so many moments of the horizon; 0 draws it for every step."""
 
     def check(self):
         checks.between(self, 1, self.num_samples, "num_elites")
@@ -62,6 +68,10 @@ class ICEM(SamplingPlanner):
         checks.at_least(self, 0, "momentum")
         checks.below(self, 1, "momentum")
         checks.above(self, 0, "init_std")
+        checks.at_least(self, 1, "decay")
+        checks.at_least(self, 0, "knots")
+        if self.knots == 1:
+            raise UserError("ICEM's knots must be 0 or at least 2: noise runs between them.")
 
     def init(self, spec):
         start = start_in_the_middle(self, spec)
@@ -69,13 +79,19 @@ class ICEM(SamplingPlanner):
 
     @property
     def evaluations_per_action(self):
-        return self.num_iterations * self.num_samples * self.horizon
+        return sum(self._samples()) * self.horizon
 
-    def search(self, state, model, reward, observation, key):
+    def _samples(self) -> list[int]:
+        """Action sequences of each round."""
+        fewest = min(2 * self.num_elites, self.num_samples)
+        counts = (self.num_samples / self.decay**i for i in range(self.num_iterations))
+        return [max(round(count), fewest) for count in counts]
+
+    def search(self, state, objective, key):
         start: WarmStart = state.start
-        noise = coloured_noise(self, self.noise_beta, len(start.low), key)
+        noise = coloured_noise(self, self.noise_beta, len(start.low), key, self.knots)
         # A sample without noise is the mean itself; the first rows give way to the kept elites.
-        noise = noise.at[-1, -1].set(0.0)
+        noise = noise.at[-1, self._samples()[-1] - 1].set(0.0)
 
         def draw(mean, std, noise):
             return clip(sample(mean, std, noise), start.low, start.high)
@@ -83,18 +99,26 @@ class ICEM(SamplingPlanner):
         def refine(carry, noise):
             mean, std, kept = carry
             actions = draw(mean, std, noise).at[: self.num_kept].set(kept)
-            returns = imagine(model, reward, observation, actions)
+            returns = objective(actions)
             elites, elite_returns = select_elites(actions, returns, self.num_elites)
             new_mean, new_std = refit(mean, std, elites, elite_returns)
             mean = self.momentum * mean + (1 - self.momentum) * new_mean
             std = self.momentum * std + (1 - self.momentum) * new_std
             return (mean, std, elites[: self.num_kept]), (elites[0, 0], returns)
 
+        def refine_fewer_and_fewer(carry, noise):
+            rounds = []
+            for of_round, count in zip(noise, self._samples(), strict=True):
+                carry, found = refine(carry, of_round[:count])
+                rounds.append(found)
+            return carry, tuple(zip(*rounds, strict=True))
+
         mean, std = shift(start.mean), self.init_std * start.half_range
         last = draw(mean, std, noise[0, : self.num_kept])[:, -1:]
         kept = jnp.concatenate([state.kept[:, 1:], last], axis=1)
 
-        (mean, _, kept), (best_actions, returns) = jax.lax.scan(refine, (mean, std, kept), noise)
+        loop = refine_fewer_and_fewer if self.decay > 1 else functools.partial(jax.lax.scan, refine)
+        (mean, _, kept), (best_actions, returns) = loop((mean, std, kept), noise)
         info = summarise(returns)
         action = jnp.where(info["fallback"], mean[0], best_actions[-1])
         return Plan(action, ICEMState(start._replace(mean=mean), kept), info)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from hypercrl import checks
 from hypercrl.planning.noise import MAX_EXPONENT
-from hypercrl.planning.rollout import imagine, summarise
+from hypercrl.planning.rollout import summarise
 from hypercrl.planning.sampling import (
     SamplingPlanner,
     clip,
@@ -53,13 +53,13 @@ class MPPI(SamplingPlanner):
     def evaluations_per_action(self):
         return self.num_iterations * self.num_samples * self.horizon
 
-    def search(self, state, model, reward, observation, key):
+    def search(self, state, objective, key):
         noise = coloured_noise(self, self.noise_beta, len(state.low), key)
         std = self.noise_std * state.half_range
 
         def refine(mean, noise):
             actions = clip(sample(mean, std, noise), state.low, state.high)
-            returns = imagine(model, reward, observation, actions)
+            returns = objective(actions)
             weights = weigh(returns, self.temperature)
             new_mean = jnp.einsum("n,nha->ha", weights, actions)
             return jnp.where(weights.any(), new_mean, mean), returns

@@ -30,3 +30,14 @@ def coloured_basis(length: int, exponent: float) -> Float[np.ndarray, "length le
     variances, directions = np.linalg.eigh(coloured_covariance(length, exponent))
     # Rounding can take the smallest variance of a steep spectrum below zero.
     return (directions * np.sqrt(variances.clip(min=0.0))).astype(np.float32)
+
+
+def noise_basis(length: int, exponent: float, knots: int = 0) -> Float[np.ndarray, "length _"]:
+    """The same, or one for noise that is straight between evenly spread knots."""
+    if not knots or knots >= length:
+        return coloured_basis(length, exponent)
+    moments = np.linspace(0, knots - 1, length)
+    lines = np.stack([np.interp(moments, np.arange(knots), unit) for unit in np.eye(knots)], 1)
+    mixed = lines @ coloured_basis(knots, exponent)
+    # Between two knots the mean of both is less spread than either.
+    return (mixed / np.linalg.norm(mixed, axis=1, keepdims=True)).astype(np.float32)

@@ -1,22 +1,35 @@
 """Imagined futures: what a model says that a sequence of actions leads to.
 
-`imagine` scores many sequences at once for the planners (the sum of rewards over the horizon,
-the paper's planning objective); `open_loop` keeps the states of one, for h-step model errors.
+`imagine` scores many sequences at once for the planners; `open_loop` keeps the states of one,
+for h-step model errors. A score is the sum of rewards over the horizon H, the paper's planning
+objective, or, with a value of states behind it, the mean over all the horizons up to H:
+
+    1/H Σ_h [ Σ_{j≤h} r_j + V(s_h) ]
+
+The mean rather than the longest one alone, because an error of V then has to be made at every
+step of a plan before it decides.
+
 A future that leaves the finite numbers scores minus infinity: NaN compares false with
 everything, so left alone it would win an argmax.
 """
+
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from hypercrl.types import Model, Reward
+from hypercrl.types import Model, Reward, Value
 
 
 def imagine(
-    model: Model, reward: Reward, state: Float[Array, "S"], actions: Float[Array, "N H A"]
+    model: Model,
+    reward: Reward,
+    state: Float[Array, "S"],
+    actions: Float[Array, "N H A"],
+    value: Value | None = None,
 ) -> Float[Array, "N"]:
-    """Returns of N action sequences from one state; minus infinity where not finite."""
+    """Scores of N action sequences from one state; minus infinity where not finite."""
 
     def advance(carry, actions):
         states, totals, finite = carry
@@ -24,7 +37,8 @@ def imagine(
         totals += jax.vmap(reward)(states, actions, next_states)
         # The states are watched too: a bounded reward such as 1 - tanh hides a diverged one.
         finite &= jnp.isfinite(next_states).all(axis=-1)
-        return (next_states, totals, finite), None
+        prospects = None if value is None else totals + jax.vmap(value)(next_states)
+        return (next_states, totals, finite), prospects
 
     num_samples = len(actions)
     start = (
@@ -32,8 +46,9 @@ def imagine(
         jnp.zeros(num_samples),
         jnp.ones(num_samples, bool),
     )
-    (_, totals, finite), _ = jax.lax.scan(advance, start, actions.swapaxes(0, 1))
-    return jnp.where(finite & jnp.isfinite(totals), totals, -jnp.inf)
+    (_, totals, finite), prospects = jax.lax.scan(advance, start, actions.swapaxes(0, 1))
+    scores = totals if prospects is None else prospects.mean(0)
+    return jnp.where(finite & jnp.isfinite(scores), scores, -jnp.inf)
 
 
 def open_loop(
@@ -50,7 +65,7 @@ def open_loop(
 
 
 def summarise(
-    returns: Float[Array, "rounds N"],
+    returns: Float[Array, "rounds N"] | Sequence[Float[Array, "_"]],
 ) -> dict[str, Float[Array, ""] | Int[Array, ""] | Bool[Array, ""]]:
     """What a planner reports of the returns it imagined, one row a round of sampling.
 
@@ -60,6 +75,6 @@ def summarise(
     best = returns[-1].max()
     return {
         "expected_return": best,
-        "num_nonfinite": jnp.isneginf(returns).sum(),
+        "num_nonfinite": jnp.stack([jnp.isneginf(one).sum() for one in returns]).sum(),
         "fallback": jnp.isneginf(best),
     }

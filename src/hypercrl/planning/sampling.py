@@ -1,6 +1,7 @@
 """What planners share that imagine many action sequences and keep the good ones."""
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,8 +13,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from hypercrl import checks
 from hypercrl.errors import UserError
-from hypercrl.planning.noise import coloured_basis
-from hypercrl.types import Model, Plan, Planner, Reward, Spec
+from hypercrl.planning.noise import noise_basis
+from hypercrl.planning.rollout import imagine
+from hypercrl.types import Plan, Planner, Spec
+
+Objective = Callable[[Float[Array, "N H A"]], Float[Array, "N"]]
+"""The scores of action sequences; minus infinity where what is imagined is not finite."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +41,18 @@ class SamplingPlanner(Planner):
         """Refuse values of the planner's own fields that make no sense."""
 
     @abc.abstractmethod
-    def search(
-        self,
-        state: Any,
-        model: Model,
-        reward: Reward,
-        observation: Float[Array, "S"],
-        key: PRNGKeyArray,
-    ) -> Plan:
-        """One plan, traced by JAX. The action and what is imagined lie within the bounds."""
+    def search(self, state: Any, objective: Objective, key: PRNGKeyArray) -> Plan:
+        """One plan, traced by JAX. The action and what is scored lie within the bounds."""
 
-    def plan(self, state, model, reward, observation, *, key):
-        return _search(self, state, model, reward, jnp.asarray(observation), key)
+    def plan(self, state, model, reward, observation, *, key, value=None):
+        return _search(self, state, model, reward, value, jnp.asarray(observation), key)
 
 
 @eqx.filter_jit
-def _search(planner: SamplingPlanner, state, model, reward, observation, key) -> Plan:
-    return planner.search(state, model, reward, observation, key)
+def _search(planner: SamplingPlanner, state, model, reward, value, observation, key) -> Plan:
+    return planner.search(
+        state, lambda actions: imagine(model, reward, observation, actions, value), key
+    )
 
 
 class WarmStart(NamedTuple):
@@ -81,11 +81,14 @@ def start_in_the_middle(planner: Planner, spec: Spec) -> WarmStart:
 
 
 def coloured_noise(
-    planner: SamplingPlanner, exponent: float, action_dim: int, key: PRNGKeyArray
+    planner: SamplingPlanner, exponent: float, action_dim: int, key: PRNGKeyArray, knots: int = 0
 ) -> Float[Array, "rounds N H A"]:
-    """All rounds' noise in one draw, correlated along the horizon."""
-    shape = (planner.num_iterations, planner.num_samples, planner.horizon, action_dim)
-    basis = coloured_basis(planner.horizon, exponent)
+    """All rounds' noise in one draw, correlated along the horizon.
+
+    With knots it is drawn at so many moments only and runs straight from one to the next.
+    """
+    basis = noise_basis(planner.horizon, exponent, knots)
+    shape = (planner.num_iterations, planner.num_samples, basis.shape[1], action_dim)
     return jnp.einsum("tu,rnua->rnta", basis, jax.random.normal(key, shape))
 
 

@@ -20,7 +20,7 @@ import gymnasium
 import jax.numpy as jnp
 import mujoco
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
@@ -69,6 +69,8 @@ SPEC = Spec(
         )
     ),
 )
+
+PITCH = 2  # in the state, rad; upright at 0
 
 LAPTOP = Preset(
     schedule=Schedule(
@@ -126,6 +128,20 @@ def mean_speed(states: Float[np.ndarray, "H 18"]) -> float:
     return float(np.mean(np.asarray(states)[1:, 0]))
 
 
+def time_on_back(states: Float[np.ndarray, "H 18"]) -> float:
+    """Share of an episode in which the torso is upside down."""
+    return float(np.mean(_is_upside_down(states)))
+
+
+def ends_on_back(states: Float[np.ndarray, "H 18"]) -> float:
+    """1 where the torso is upside down when the episode is over."""
+    return float(_is_upside_down(states)[-1])
+
+
+def _is_upside_down(states: Float[np.ndarray, "H 18"]) -> Bool[np.ndarray, "H"]:
+    return np.cos(np.asarray(states)[:, PITCH]) < 0
+
+
 class HalfCheetahEnv(MujocoEnv):
     """The half-cheetah with the geoms of `part` multiplied by `scale`."""
 
@@ -178,7 +194,11 @@ def half_cheetah(num_tasks: int = 5) -> Suite:
         SPEC,
         tasks,
         {"laptop": LAPTOP, "paper": PAPER},
-        measures={"mean forward speed (m/s)": mean_speed},
+        measures={
+            "mean forward speed (m/s)": mean_speed,
+            "time on its back (share)": time_on_back,
+            "ends on its back (share)": ends_on_back,
+        },
     )
 
 
