@@ -136,7 +136,10 @@ def cost(config: RunConfig, times: Times) -> float:
     """Seconds of one core for a whole run."""
     schedule, tasks = config.schedule, config.num_tasks
     length = config.build_suite().spec.episode_length
-    tests = tasks * (tasks + 1) // 2 * schedule.eval_episodes
+    in_between = (tasks - 1) * (tasks - 2) // 2 if tasks > 1 else 0
+    reported = tasks * (tasks + 1) // 2 - in_between
+    tests = reported * schedule.eval_episodes
+    tests += in_between * (schedule.retest_episodes or schedule.eval_episodes)
     if schedule.zero_shot:
         tests += (tasks - 1) * schedule.curve_episodes
     if schedule.eval_every:

@@ -178,6 +178,13 @@ def test_records_are_complete(finished):
         assert min(parts) > 0 and sum(parts) <= time.seconds
 
 
+def test_episodes_are_spent_where_a_number_is_reported(tmp_path):
+    config = tiny.configure(eval_episodes=3, retest_episodes=1, eval_every=0, zero_shot=False)
+    run(replace(config, num_tasks=3), tmp_path, Silent())
+    counts = {(e.task, e.after): len(e.returns) for e in read_run(tmp_path).evaluations}
+    assert counts == {(0, 0): 3, (0, 1): 1, (1, 1): 3, (0, 2): 3, (1, 2): 3, (2, 2): 3}
+
+
 def test_older_tasks_are_not_tested_again_where_nobody_asks(finished, tmp_path):
     run(tiny.configure(retest=False), tmp_path, Silent())
     ours, theirs = (

@@ -49,7 +49,7 @@ PRESET = Preset(
     training=Training(batch_size=4),
     planners=(ICEM(horizon=3, num_samples=8, num_iterations=2, num_elites=3, num_kept=1),),
 )
-GAINS = (1.0, -1.0)  # how the tasks differ: the second one goes the other way
+GAINS = (1.0, -1.0, 0.5)  # how the tasks differ: the second one goes the other way
 NOISE = 0.05
 LIMIT = 0.9  # beyond it the episode terminates
 

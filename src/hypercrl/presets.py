@@ -45,9 +45,11 @@ class Schedule:
     continuing: bool = False
     """Never reset the environment within a task once planning has started."""
     eval_episodes: int = 10
-    """Test episodes of each task seen, at the end of every task."""
+    """Test episodes where a number is reported: of a task just learnt, and of all at the end."""
     retest: bool = True
     """Test older tasks too at the end of every task, which shows what was forgotten."""
+    retest_episodes: int = 0
+    """Test episodes of an older task at the end of any task but the last; 0: `eval_episodes`."""
     eval_every: int = 0
     """Control steps between test episodes during a task; 0 tests at task ends only."""
     curve_episodes: int = 1
@@ -59,7 +61,9 @@ class Schedule:
         checks.at_least(
             self, 1, "steps_per_task", "update_every", "eval_episodes", "curve_episodes"
         )
-        checks.at_least(self, 0, "random_episodes", "updates", "episode_steps", "eval_every")
+        checks.at_least(
+            self, 0, "random_episodes", "updates", "episode_steps", "eval_every", "retest_episodes"
+        )
         checks.between(self, 0, MAX_EXPONENT, "exploration_beta")
         for name in ("steps_per_task", "eval_every"):
             if getattr(self, name) % self.update_every:

@@ -22,7 +22,14 @@ METHOD = "single"
 
 _TESTS_ONLY = {
     f"schedule.{name}"
-    for name in ("eval_episodes", "eval_every", "curve_episodes", "retest", "zero_shot")
+    for name in (
+        "eval_episodes",
+        "eval_every",
+        "curve_episodes",
+        "retest",
+        "retest_episodes",
+        "zero_shot",
+    )
 }
 _METHODS_OWN = ("method", "learning_rate")
 

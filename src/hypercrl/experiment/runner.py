@@ -170,7 +170,7 @@ class Runner:
             self.consolidate()
         first = 0 if self.schedule.retest else self.at.task
         for task in range(first + self.at.tested, self.at.task + 1):
-            self.test(task, "final", self.schedule.eval_episodes)
+            self.test(task, "final", self._num_test_episodes(task))
             self.at.tested += 1
             self.save()
         self.recorder.costs(
@@ -186,6 +186,12 @@ class Runner:
         if self.at.task == self.config.num_tasks:
             self.recorder.end()
         self.save(force=True)
+
+    def _num_test_episodes(self, task: int) -> int:
+        """At a task's end: as many as a reported number takes, or fewer in between."""
+        is_reported = task == self.at.task or self.at.task == self.config.num_tasks - 1
+        fewer = None if is_reported else self.schedule.retest_episodes
+        return fewer or self.schedule.eval_episodes
 
     def show_last_task(self) -> None:
         """Let whoever asked look at the task just finished; its checkpoint has been written."""
