@@ -20,7 +20,7 @@ from hypercrl.training import run
 from hypercrl.types import Spec, Transitions
 
 SPEC = Spec(1, 1, (-1.0,), (1.0,), 10, Encoding.differences(1))
-CRITIC = Critic(updates=600, hidden=(16,), discount=0.8, num_steps=3, expectile=0.5, inertia=0.9)
+CRITIC = Critic(updates=2_000, hidden=(16,), discount=0.8, num_steps=3, expectile=0.5, inertia=0.9)
 
 
 def transitions(states, next_states, count=None) -> Transitions:
@@ -80,6 +80,19 @@ def test_an_upper_expectile_leans_to_what_earned_more():
     for expectile, expected in ((0.5, 0.5), (0.9, 0.9)):
         value = learn(dataclasses.replace(CRITIC, expectile=expectile), data, pays)
         assert float(value(jnp.zeros(1))) == pytest.approx(expected, abs=0.06)
+
+
+def test_rewards_of_another_size_do_not_change_what_was_learnt():
+    """A session of no steps on rewards a hundred times as large."""
+    data = transitions(np.arange(8), np.arange(8) + 1)
+    state = CRITIC.init(SPEC, key=jax.random.key(0))
+    state = CRITIC.update(state, data, lambda s, a, n: n[0], key=jax.random.key(1))
+    idle = dataclasses.replace(CRITIC, updates=0)
+    after = idle.update(state, data, lambda s, a, n: 100 * n[0], key=jax.random.key(2))
+    for value in (lambda s: s.value, lambda s: dataclasses.replace(s.value, weights=s.average)):
+        ours, theirs = (float(value(s)(jnp.array([2.0]))) for s in (state, after))
+        assert ours == pytest.approx(theirs, rel=1e-4)
+    assert float(after.value.reward_std) == pytest.approx(100 * float(state.value.reward_std))
 
 
 def test_no_state_is_worth_more_than_the_edge_of_the_data():
@@ -148,8 +161,8 @@ def test_a_run_keeps_a_value_for_every_task_and_counts_it(tmp_path):
         max(record.bytes_per_task for record in read_run(tmp_path / name).costs)
         for name in ("with", "without")
     ]
-    # Three hidden units on two features, the spread and mean of both, four bytes each.
-    assert kept[0] - kept[1] == 4 * (2 * 3 + 3 + 3 + 1 + 2 + 2)
+    # Three hidden units on two features, their mean and spread, the reward's; four bytes each.
+    assert kept[0] - kept[1] == 4 * (2 * 3 + 3 + 3 + 1 + 2 + 2 + 1)
 
 
 def test_bad_settings_are_refused():

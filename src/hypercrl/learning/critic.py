@@ -40,6 +40,7 @@ class StateValue(eqx.Module):
     weights: Float[Array, "W"]
     mean: Float[Array, "features"]
     std: Float[Array, "features"]
+    reward_std: Float[Array, ""]
     critic: "Critic" = eqx.field(static=True)
     spec: Spec = eqx.field(static=True)
 
@@ -48,11 +49,16 @@ class StateValue(eqx.Module):
         layers: Layers = self.critic.layout(self.spec).unflatten(self.weights)
         # An MLP grows without bounds where there are no data, and a planner goes where V is high.
         seen = jnp.clip(features, -FARTHEST, FARTHEST)
-        return apply_mlp(layers, seen, "swish")[0] * self.critic.unit
+        return apply_mlp(layers, seen, "swish")[0] * self.unit
+
+    @property
+    def unit(self) -> Float[Array, ""]:
+        """What a usual reward for ever is worth: the network's output is of that order."""
+        return self.reward_std / (1 - self.critic.discount)
 
     @property
     def num_bytes(self) -> int:
-        return sum(x.nbytes for x in (self.weights, self.mean, self.std))
+        return sum(x.nbytes for x in jax.tree.leaves(self))
 
 
 class CriticState(eqx.Module):
@@ -94,11 +100,6 @@ class Critic:
     def learns(self) -> bool:
         return self.updates > 0
 
-    @property
-    def unit(self) -> float:
-        """What a reward of 1 for ever is worth: the network's output is of that order."""
-        return 1 / (1 - self.discount)
-
     def layout(self, spec: Spec) -> Layout:
         return Layout((spec.encoding.num_features, *self.hidden, 1))
 
@@ -106,7 +107,9 @@ class Critic:
         """Before the first transition of a task."""
         weights = self.layout(spec).init(key=key)
         features = spec.encoding.num_features
-        value = StateValue(weights, jnp.zeros(features), jnp.ones(features), self, spec)
+        value = StateValue(
+            weights, jnp.zeros(features), jnp.ones(features), jnp.ones(()), self, spec
+        )
         return CriticState(value, weights, adam(self.learning_rate).init(weights))
 
     def update(
@@ -125,7 +128,14 @@ def _session(
     earned, last, discounts = sum_rewards(rewards, follows(data), critic.num_steps, critic.discount)
     features = jax.vmap(spec.encoding.features)(data.states)
     is_data = (jnp.arange(len(rewards)) < data.count)[:, None]
-    value = StateValue(state.value.weights, *moments(features, is_data), critic, spec)
+    _, (reward_std,) = moments(rewards[:, None], is_data)
+    value = StateValue(state.value.weights, *moments(features, is_data), reward_std, critic, spec)
+    # In the new unit the last layer says the same as in the old one.
+    last_layer = slice(-critic.layout(spec).num_head_weights, None)
+    ratio = state.value.reward_std / reward_std
+    start, average = (
+        weights.at[last_layer].multiply(ratio) for weights in (state.value.weights, state.average)
+    )
 
     def evaluate(weights, states):
         return jax.vmap(eqx.tree_at(lambda v: v.weights, value, weights))(states)
@@ -137,7 +147,7 @@ def _session(
         targets = earned[rows] + discounts[rows] * ahead
 
         def loss(weights):
-            surprise = (targets - evaluate(weights, data.states[rows])) / critic.unit
+            surprise = (targets - evaluate(weights, data.states[rows])) / value.unit
             lean = jnp.where(surprise > 0, critic.expectile, 1 - critic.expectile)
             return jnp.mean(lean * surprise**2)
 
@@ -146,7 +156,7 @@ def _session(
         average = critic.inertia * average + (1 - critic.inertia) * weights
         return (weights, average, moments), {}
 
-    carry = (state.value.weights, state.average, state.optimizer)
+    carry = (start, average, state.optimizer)
     (weights, average, moments_), _ = run_updates(step, carry, critic.updates, key)
     value = eqx.tree_at(lambda v: v.weights, value, weights)
     return CriticState(value, average, moments_)
