@@ -17,7 +17,7 @@ from hypercrl.errors import UserError
 from hypercrl.planning.cem import CEM, refit
 from hypercrl.planning.icem import ICEM, ICEMState
 from hypercrl.planning.mppi import MPPI, weigh
-from hypercrl.planning.noise import coloured_basis, coloured_covariance
+from hypercrl.planning.noise import coloured_basis, coloured_covariance, noise_basis
 from hypercrl.planning.rollout import imagine, open_loop, summarise
 from hypercrl.registry import load_plugin, planners
 from hypercrl.types import Spec
@@ -326,6 +326,68 @@ def test_icem_tries_the_mean_in_the_last_round():
     assert plan.info["num_nonfinite"] == 15
     assert not plan.info["fallback"]
     np.testing.assert_array_equal(plan.action, 0.0)
+
+
+def imagined_rounds(planner) -> list[np.ndarray]:
+    """The sequences [N, H, A] that one plan scores, round by round."""
+    rounds = []
+
+    def score(actions):
+        rounds.append(np.asarray(actions))
+        return -jnp.abs(actions - 0.5).sum((1, 2))
+
+    with jax.disable_jit():
+        planner.search(planner.init(make_spec()), score, jax.random.key(0))
+    return rounds
+
+
+def test_icem_samples_decay_but_leave_two_for_each_elite():
+    planner = ICEM(horizon=5, num_samples=64, num_elites=6, num_kept=3, num_iterations=4, decay=2.0)
+    rounds = imagined_rounds(planner)
+    assert [len(actions) for actions in rounds] == [64, 32, 16, 12]
+    assert planner.evaluations_per_action == 5 * (64 + 32 + 16 + 12)
+    # The elites of a round take part in the next, and a plan still gets better.
+    scores = [np.abs(actions - 0.5).sum((1, 2)).min() for actions in rounds]
+    assert scores == sorted(scores, reverse=True) and scores[-1] < 0.8 * scores[0]
+
+
+def test_icem_that_does_not_decay_is_one_loop_with_the_same_numbers():
+    """A decay too small to take a sample away goes round by round instead of in a loop."""
+    planner = make("icem", num_iterations=3)
+    loop, unrolled = (
+        plan_once(dataclasses.replace(planner, decay=decay), make_spec(), make_model())
+        for decay in (1.0, 1.0 + 1e-6)
+    )
+    np.testing.assert_allclose(loop.action, unrolled.action, rtol=1e-5)
+    assert loop.info.keys() == unrolled.info.keys()
+
+
+def test_icem_tries_the_mean_in_the_last_of_fewer_samples():
+    planner = ICEM(horizon=5, num_samples=16, num_elites=2, num_kept=0, num_iterations=2, decay=2.0)
+    plan = plan_once(planner, make_spec(), make_model(low=(0.0, 0.0), high=(0.0, 0.0)))
+    assert plan.info["num_nonfinite"] == 16 + 7
+    np.testing.assert_array_equal(plan.action, 0.0)
+
+
+def test_noise_between_knots_is_straight_and_as_wide_as_any():
+    basis = noise_basis(13, 2.0, knots=4)  # knots at 0, 4, 8 and 12
+    np.testing.assert_allclose((basis**2).sum(1), 1.0, rtol=1e-5)
+    unscaled = np.stack([np.interp(np.arange(13), [0, 4, 8, 12], basis[::4, k]) for k in range(4)])
+    ratio = basis / np.where(np.abs(unscaled.T) > 1e-6, unscaled.T, np.nan)
+    np.testing.assert_allclose(ratio, np.nanmean(ratio, 1, keepdims=True) + 0 * ratio, rtol=1e-4)
+    np.testing.assert_array_equal(noise_basis(5, 1.0, knots=9), coloured_basis(5, 1.0))
+
+
+def test_icem_can_draw_its_noise_at_knots():
+    spread = {}
+    for knots in (0, 2):
+        planner = ICEM(horizon=9, num_samples=512, num_iterations=1, noise_beta=0.0, knots=knots)
+        (actions,) = imagined_rounds(dataclasses.replace(planner, init_std=0.1, num_kept=0))
+        bends = np.diff(actions, n=2, axis=1)
+        spread[knots] = bends.std() / actions.std()
+    assert spread[2] < 0.1 * spread[0]
+    with pytest.raises(UserError, match="knots"):
+        ICEM(knots=1)
 
 
 @pytest.mark.parametrize("planner_class", [ICEM, MPPI])
