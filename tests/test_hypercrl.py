@@ -11,10 +11,12 @@ import pytest
 from jax.random import key
 
 from hypercrl.data.buffer import is_training
+from hypercrl.dynamics.basis_hypernet import BasisHypernet
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
 from hypercrl.dynamics.model import Network, prepare
+from hypercrl.dynamics.residual_hypernet import ResidualHypernet
 from hypercrl.learners.hypercrl import (
     HyperCRL,
     Update,
@@ -40,12 +42,15 @@ HYPERNETS = {
     "chunked": ChunkedHypernet(hidden=(8,), embedding_dim=4, chunk_size=30),
     "low_rank": LowRankHypernet(hidden=(8,), embedding_dim=4, rank=3),
     "low_rank on a frozen base": LowRankHypernet(embedding_dim=4, rank=3, base="frozen"),
+    "basis": BasisHypernet(hidden=(8,), embedding_dim=4, num_vectors=2),
+    "residual": ResidualHypernet(hidden=(8,), embedding_dim=4, chunk_size=30),
 }
+COMMON = ("full", "chunked")  # the others cost the fast tests too much
 REGULARISERS = {"weights": WeightRegulariser(0.05), "predictions": PredictionRegulariser(2.0)}
 EVERY_HYPERNET = pytest.mark.parametrize(
     "hypernet",
     [
-        pytest.param(hypernet, id=name, marks=pytest.mark.slow if "low_rank" in name else ())
+        pytest.param(hypernet, id=name, marks=() if name in COMMON else pytest.mark.slow)
         for name, hypernet in HYPERNETS.items()
     ],
 )
@@ -302,6 +307,24 @@ def test_a_frozen_base_is_neither_stored_nor_moved():
     )
     np.testing.assert_array_equal(first, second)
     assert float(jnp.abs(first).max()) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("hypernet", "share"),
+    [(BasisHypernet(), 0.5), (ResidualHypernet(chunk_size=500), 0.1)],
+    ids=["basis", "residual"],
+)
+def test_a_new_embedding_starts_near_the_base(hypernet, share):
+    layout = Network(hidden=(60, 60)).layout(SPEC)
+    params = hypernet.init(layout, key=key(0))
+    weights = hypernet.generate(layout, params, jax.random.normal(key(1), (200, 10)))
+    difference = weights - params["base"][None]
+    assert float(jnp.std(difference) / jnp.std(params["base"])) == pytest.approx(share, rel=0.15)
+    # Tasks differ, and the gradient reaches all that is shared.
+    assert float(jnp.std(weights, axis=0).mean()) > 0.1 * share * float(jnp.std(params["base"]))
+    _, pull = hypernet.pull_back(layout, params, jnp.ones((1, 10)))
+    gradient, _ = pull(jnp.ones_like(weights[:1]))
+    np.testing.assert_array_equal(gradient["base"], 1.0)
 
 
 @pytest.mark.parametrize("base", ["trained", "frozen"])

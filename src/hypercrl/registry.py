@@ -74,7 +74,15 @@ suites: Registry = Registry(
     "suite", "hypercrl.suites", ("cartpole", "door", "half_cheetah", "pusher", "slide")
 )
 hypernets: Registry = Registry(
-    "hypernetwork", "hypercrl.dynamics", ("chunked_hypernet", "full_hypernet", "low_rank_hypernet")
+    "hypernetwork",
+    "hypercrl.dynamics",
+    (
+        "basis_hypernet",
+        "chunked_hypernet",
+        "full_hypernet",
+        "low_rank_hypernet",
+        "residual_hypernet",
+    ),
 )
 regularisers: Registry = Registry(
     "regulariser", "hypercrl.learning", ("prediction_regulariser", "weight_regulariser")
