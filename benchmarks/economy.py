@@ -148,22 +148,32 @@ def measure(controller: Controller, planner: Planner, num_tasks: int, episodes: 
 
 
 def draw(rows: list[dict], figure: Path) -> None:
-    """One panel a suite: the share of today's planner's return against evaluations."""
+    """One panel a suite: return against evaluations, a line a lever."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
-    names = list(dict.fromkeys(row["suite"] for row in rows))
-    picture = Figure(figsize=(3.4 * len(names), 3.4), layout="constrained")
+    names = sorted({row["suite"] for row in rows})
+    levers = list(dict.fromkeys(row["lever"] for row in rows))
+    picture = Figure(figsize=(3.2 * len(names), 3.6), layout="constrained")
     for panel, suite in zip(picture.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         own = [row for row in rows if row["suite"] == suite]
-        for lever in dict.fromkeys(row["lever"] for row in own):
+        for number, lever in enumerate(levers):
             points = sorted(
                 (row["evaluations"], *_interval(row)) for row in own if row["lever"] == lever
             )
+            if not points:
+                continue
             x, mean, error = (np.array(column) for column in zip(*points, strict=True))
-            panel.errorbar(x, mean, error, marker="o", markersize=3, capsize=2, label=lever)
+            # A little apart, where several levers come to the same number of evaluations.
+            x = x * 1.02 ** (number - len(levers) / 2)
+            style = {"marker": "*", "markersize": 12, "color": "black", "zorder": 3}
+            style = style if lever == "icem" else {"marker": "o", "markersize": 3}
+            panel.errorbar(x, mean, error, linewidth=1, capsize=2, label=lever, **style)
         panel.set(title=suite, xlabel="model evaluations an action", xscale="log")
+        panel.xaxis.set_minor_formatter(NullFormatter())
     picture.axes[0].set_ylabel("return, mean and 95 % interval")
-    picture.axes[-1].legend(fontsize="x-small")
+    handles, labels = picture.axes[0].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside lower center", ncols=len(levers), fontsize="small")
     picture.savefig(figure, dpi=150)
 
 

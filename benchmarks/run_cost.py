@@ -7,9 +7,13 @@ and those of the random episodes, and U updates:
 
 The three times are processor time of one core, measured here for each method at the middle task,
 where its memory or its regulariser has half of the old tasks to deal with. What compiles, and
-what is saved, is not counted.
+what is saved, is not counted. A value behind the horizon is learnt once a session.
 
     python benchmarks/run_cost.py --suite door --preset paper --seeds 4
+
+With a sweep file its settings are compared, each with as many tasks as asked for:
+
+    python benchmarks/run_cost.py --sweep results/economy/before_after.yaml
 """
 
 import os
@@ -22,6 +26,8 @@ if hasattr(os, "sched_setaffinity"):
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -32,6 +38,8 @@ import tyro
 from hypercrl.data.buffer import Buffer
 from hypercrl.data.memory import TaskMemory
 from hypercrl.experiment.config import RunConfig, resolve
+from hypercrl.experiment.values import Values
+from hypercrl.sweep.plan import plan_runs, read_selections
 from hypercrl.types import Suite
 
 METHODS = ("hypercrl", "multitask", "coreset", "si", "ewc", "finetune", "single")
@@ -45,6 +53,7 @@ class Times(NamedTuple):
     plan: float
     step: float
     update: float
+    critic: float  # a session
 
 
 def main(
@@ -53,6 +62,8 @@ def main(
     methods: tuple[str, ...] = METHODS,
     seeds: int = 4,
     repeats: int = 5,
+    sweep: Path | None = None,
+    tasks: int = 5,
 ) -> None:
     """Measure and extrapolate.
 
@@ -62,7 +73,12 @@ def main(
         methods: The table's rows.
         seeds: Runs of each method.
         repeats: Turns that the medians are taken over.
+        sweep: A sweep file whose settings are compared instead.
+        tasks: How many tasks a run of the sweep file shall have.
     """
+    if sweep is not None:
+        compare(sweep, tasks, repeats)
+        return
     print(f"{'method':12}{'plan ms':>9}{'step ms':>9}{'update ms':>11}{'core-hours a run':>18}")
     hours = 0.0
     for method in methods:
@@ -73,6 +89,22 @@ def main(
         shown = (f"{1e3 * seconds:9.1f}" for seconds in times[:2])
         print(f"{method:12}{''.join(shown)}{1e3 * times.update:11.1f}{run:18.1f}")
     print(f"{len(methods)} methods × {seeds} seeds: {hours:,.0f} core-hours")
+
+
+def compare(sweep: Path, num_tasks: int, repeats: int) -> None:
+    """Minutes of one core for each setting, and its ratio to the first of the same suite."""
+    settings: dict[tuple[str, str, str], RunConfig] = {}
+    for run in plan_runs(read_selections(sweep, {})):
+        config = replace(run.config, num_tasks=num_tasks)
+        settings.setdefault((config.suite, config.method, config.name), config)
+    first: dict[tuple[str, str], float] = {}
+    print(f"{'suite':14}{'method':10}{'settings':10}{'plan ms':>9}{'minutes':>9}{'ratio':>7}")
+    for (suite, method, name), config in settings.items():
+        times = measure(config, repeats)
+        minutes = cost(config, times) / 60
+        ratio = minutes / first.setdefault((suite, method), minutes)
+        shown = f"{1e3 * times.plan:9.1f}{minutes:9.1f}{ratio:7.2f}"
+        print(f"{suite:14}{method:10}{name:10}{shown}", flush=True)
 
 
 def measure(config: RunConfig, repeats: int) -> Times:
@@ -96,10 +128,20 @@ def measure(config: RunConfig, repeats: int) -> Times:
     model, reward = learner.predict(state, middle), suite.tasks[middle].reward
     plan_state = config.planner.init(suite.spec)
     observation = jnp.asarray(data.states[0])
+    values = Values(config.critic, suite.spec)
+    values.start_task(key=key)
+
+    def learn_value():
+        values.update(data, reward, key=key)
+        return values.get_state()
+
+    critic = median_time(learn_value, repeats)
+    value = values.of(middle)
     plan = median_time(
-        lambda: config.planner.plan(plan_state, model, reward, observation, key=key), repeats
+        lambda: config.planner.plan(plan_state, model, reward, observation, key=key, value=value),
+        repeats,
     )
-    return Times(plan, step, update / UPDATES)
+    return Times(plan, step, update / UPDATES, critic)
 
 
 def collect(suite: Suite) -> tuple[Buffer, float]:
@@ -151,7 +193,7 @@ def cost(config: RunConfig, times: Times) -> float:
     return (
         planned * times.plan
         + (planned + random) * times.step
-        + sessions * schedule.updates * times.update
+        + sessions * (schedule.updates * times.update + times.critic)
     )
 
 

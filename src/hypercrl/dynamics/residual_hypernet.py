@@ -52,13 +52,15 @@ class ResidualHypernet(Hypernet):
         base = layout.init(key=base_key)
         params = self._differences.init(layout, key=difference_key)
         embeddings = jax.random.normal(probe_key, (NUM_PROBE_EMBEDDINGS, self.embedding_dim))
-        first = self._differences.generate(layout, params, embeddings)
+        first = jnp.asarray(self._differences.generate(layout, params, embeddings))
         scale = self.first_difference * jnp.std(base) / jnp.std(first)
         params["output"]["matrix"] *= scale
         return {"base": base, "difference": params}
 
     def generate(self, layout, params, embeddings):
-        difference = self._differences.generate(layout, params["difference"], embeddings)
+        difference = jnp.asarray(
+            self._differences.generate(layout, params["difference"], embeddings)
+        )
         return jnp.broadcast_to(params["base"], difference.shape) + difference
 
     def pull_back(self, layout, params, embeddings):

@@ -50,10 +50,10 @@ WORKSPACE = Workspace(x=(-0.28, 0.15), y=(-0.2, 0.2))
 CAMERA = Camera(lookat=(-0.14, -0.02, 0.99), distance=1.4, azimuth=142, elevation=-22)
 
 LAPTOP = Preset(
-    schedule=Schedule(updates=500),
-    network=Network(scale_targets=True),
-    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=2_000),
-    planners=(ICEM(), CEM()),
+    schedule=Schedule(updates=500, retest_episodes=3),
+    network=Network(hidden=(128, 128), scale_targets=True),
+    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=800),
+    planners=(ICEM(decay=1.5), CEM()),
     methods=LAPTOP_METHODS,
 )
 PAPER = Preset()

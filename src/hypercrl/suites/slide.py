@@ -74,11 +74,16 @@ LAPTOP = Preset(
         steps_per_task=3_000,
         update_every=150,
         updates=500,
+        retest_episodes=3,
     ),
-    network=Network(scale_targets=True),
-    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=2_000),
+    network=Network(hidden=(128, 128), scale_targets=True),
+    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=800),
     training=Training(anneal=True),  # or now and then a session ends with a model that aims badly
-    planners=(ICEM(num_iterations=6), CEM()),  # what has been let go cannot be put right
+    planners=(
+        # Six rounds, because what has been let go cannot be put right.
+        ICEM(num_iterations=6, decay=1.5, knots=10),
+        CEM(),
+    ),
     methods=LAPTOP_METHODS,
 )
 PAPER = Preset(
