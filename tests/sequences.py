@@ -41,9 +41,11 @@ CHUNKED = {"hypernet": ChunkedHypernet(hidden=(12,), chunk_size=100, chunk_embed
 LOW_RANK = {"hypernet": LowRankHypernet(rank=6)}
 LOOKAHEAD = {"lookahead": True}
 PREDICTIONS = {"regulariser": PredictionRegulariser()}
+ONE_OLD_TASK = {"regulariser": WeightRegulariser(1.0, regularised_tasks=1)}
 VARIANTS = {
     "hypercrl+lookahead": ("hypercrl", LOOKAHEAD),
     "hypercrl+chunked": ("hypercrl", CHUNKED),
+    "hypercrl+one_old_task": ("hypercrl", ONE_OLD_TASK),
     "hypercrl+low_rank": ("hypercrl", LOW_RANK),
     "hypercrl+predictions+gaussian": ("hypercrl", PREDICTIONS | GAUSSIAN),
     "hypercrl+low_rank+predictions": ("hypercrl", LOW_RANK | PREDICTIONS),

@@ -1,6 +1,7 @@
 """A run in a process of its own, killed again and again, ends as if nothing had happened."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,21 +43,21 @@ class Launcher:
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         }
 
-    def start(self, folder: Path) -> subprocess.Popen:
-        command = [sys.executable, "-c", CODE, *ARGUMENTS, "--out", str(folder)]
+    def start(self, folder: Path, *more: str) -> subprocess.Popen:
+        command = [sys.executable, "-c", CODE, *ARGUMENTS, "--out", str(folder), *more]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, env=self._environment, stdout=pipe, stderr=pipe, text=True)
 
-    def finish(self, folder: Path) -> str:
-        process = self.start(folder)
+    def finish(self, folder: Path, *more: str) -> str:
+        process = self.start(folder, *more)
         output, errors = process.communicate()
         assert process.returncode == 0, errors
         return output
 
-    def kill(self, folder: Path, awaited: Path | None, delay: float) -> None:
+    def kill(self, folder: Path, awaited: Path | None, delay: float, *more: str) -> None:
         """Start, wait until a file is written if one is awaited, then a moment, and kill."""
         before = awaited and _stamp(awaited)
-        process = self.start(folder)
+        process = self.start(folder, *more)
         while awaited and process.poll() is None and _stamp(awaited) in (before, None):
             time.sleep(0.0002)
         time.sleep(delay)
@@ -107,3 +108,19 @@ def test_run_killed_a_few_times_ends_the_same(launcher, uninterrupted, tmp_path)
 @pytest.mark.slow
 def test_run_killed_twenty_times_ends_the_same(launcher, uninterrupted, tmp_path):
     check_kills(launcher, uninterrupted, tmp_path, count=20)
+
+
+@pytest.mark.slow
+def test_extended_run_killed_again_and_again_ends_like_a_longer_one(
+    launcher, uninterrupted, tmp_path
+):
+    """A finished run of two tasks goes on with a third, on the command line."""
+    more = ("--tasks", "3")
+    folder = shutil.copytree(uninterrupted, tmp_path / "extended")
+    assert read_progress(folder).finished
+    for delay in (0.0, 0.02, 0.05, 0.1):
+        launcher.kill(folder, folder / CHECKPOINT, delay, *more)
+    assert not read_progress(folder).finished
+    assert "continuing at task 3" in launcher.finish(folder, *more)
+    launcher.finish(tmp_path / "straight", *more)
+    tiny.assert_same_run(folder, tmp_path / "straight")

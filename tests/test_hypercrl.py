@@ -20,6 +20,7 @@ from hypercrl.dynamics.residual_hypernet import ResidualHypernet
 from hypercrl.learners.hypercrl import (
     HyperCRL,
     Update,
+    anchors_of,
     gradients_of_losses,
     lookahead_point,
     starting_weights,
@@ -46,7 +47,11 @@ HYPERNETS = {
     "residual": ResidualHypernet(hidden=(8,), embedding_dim=4, chunk_size=30),
 }
 COMMON = ("full", "chunked")  # the others cost the fast tests too much
-REGULARISERS = {"weights": WeightRegulariser(0.05), "predictions": PredictionRegulariser(2.0)}
+REGULARISERS = {
+    "weights": WeightRegulariser(0.05),
+    "weights of one task": WeightRegulariser(0.05, regularised_tasks=1),
+    "predictions": PredictionRegulariser(2.0),
+}
 EVERY_HYPERNET = pytest.mark.parametrize(
     "hypernet",
     [
@@ -54,7 +59,13 @@ EVERY_HYPERNET = pytest.mark.parametrize(
         for name, hypernet in HYPERNETS.items()
     ],
 )
-EVERY_REGULARISER = pytest.mark.parametrize("kind", REGULARISERS.values(), ids=REGULARISERS)
+EVERY_REGULARISER = pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, id=name, marks=pytest.mark.slow if "one task" in name else ())
+        for name, kind in REGULARISERS.items()
+    ],
+)
 DRAW = jax.random.key(7)
 LAYOUT = SMALL.network.layout(SPEC)
 START = jnp.zeros(())  # of a session
@@ -83,7 +94,7 @@ def regulariser(learner, state, params=None):
     rows = learner.regulariser.rows(state.task, len(state.embeddings), DRAW)
     weights = learner.hypernet.generate(LAYOUT, params["hypernet"], state.embeddings[rows])
     old = old_tasks(learner, state, rows)
-    return learner.regulariser.penalty(weights, state.anchors[rows], old, DRAW)
+    return learner.regulariser.penalty(weights, anchors_of(learner, state, rows), old, DRAW)
 
 
 def test_regulariser_is_zero_at_a_task_s_first_update():
@@ -107,6 +118,27 @@ def test_regulariser_is_the_mean_over_finished_tasks(num_finished):
     old = old_tasks(learner, state, jnp.arange(5))
     found = learner.regulariser.penalty(weights, anchors, old, DRAW)
     assert float(found) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_few_tasks_stand_for_all():
+    """As long as there are no more than asked for all are held, and then as many as asked for."""
+    kind = WeightRegulariser(0.5, regularised_tasks=2)
+    learner = dataclasses.replace(SMALL, regulariser=kind, training=Training(batch_size=7))
+    state = learner.init(SPEC, 5, key=key(0))
+    moved = jnp.array([1.0, 2.0, 3.0, 4.0, 5.0])[:, None]  # of each task, one weight
+
+    def penalty(num_finished, draw):
+        rows = kind.rows(jnp.array(num_finished), 5, draw)
+        old = old_tasks(learner, state.replace(task=jnp.array(num_finished)), rows)
+        return float(kind.penalty(moved[rows], jnp.zeros((2, 1)), old, draw)) / (7 * 0.5)
+
+    assert penalty(0, DRAW) == 0.0
+    assert penalty(1, DRAW) == pytest.approx(1.0)
+    assert penalty(2, DRAW) == pytest.approx((1 + 4) / 2)
+    found = [penalty(4, draw) for draw in jax.random.split(DRAW, 500)]
+    pairs = {(i * i + j * j) / 2 for i in range(1, 5) for j in range(1, 5)}
+    assert set(np.round(found, 3)) == pairs
+    assert np.mean(found) == pytest.approx((1 + 4 + 9 + 16) / 4, rel=0.1)
 
 
 def test_a_session_on_the_fourth_task_reports_the_mean_over_three():
@@ -226,7 +258,8 @@ def test_an_update_follows_the_gradient_of_the_two_losses(lookahead, kind, hyper
     carry = (params, state.embeddings, state.optimizer, state.embedding_optimizer)
     rows = kind.rows(state.task, len(state.embeddings), DRAW)
     weights = starting_weights(learner, state, params, state.embeddings, rows)
-    update = Update(carry, weights, batch, rows, START, DRAW)
+    anchors = anchors_of(learner, state, rows)
+    update = Update(carry, weights, anchors, batch, rows, START, DRAW)
     gradients, losses = gradients_of_losses(learner, state, update)
     compare = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
     jax.tree.map(compare, densify(gradients), expected)

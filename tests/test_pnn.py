@@ -20,7 +20,8 @@ SMALL = PNN(network=Network(hidden=(6, 5)), adapter=3, training=SIXTEEN)
 def random_columns(network: Progressive):
     """Columns whose adapters are not silent."""
     keys = jax.random.split(key(0), network.num_columns)
-    columns = jax.jit(jax.vmap(lambda k: network.init(key=k)))(keys)
+    draw = jax.jit(jax.vmap(lambda i, k: network.init(i, key=k)))
+    columns = draw(jnp.arange(network.num_columns), keys)
     rng = np.random.default_rng(0)
     up = tuple(jnp.asarray(rng.normal(size=x.shape), jnp.float32) for x in columns.up)
     return columns._replace(up=up)

@@ -49,7 +49,8 @@ PRESET = Preset(
     training=Training(batch_size=4),
     planners=(ICEM(horizon=3, num_samples=8, num_iterations=2, num_elites=3, num_kept=1),),
 )
-GAINS = (1.0, -1.0, 0.5)  # how the tasks differ: the second one goes the other way
+# How the tasks differ: every second one goes the other way.
+GAINS = (1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 0.7, -0.7, 1.5, -1.5, 1.2, -1.2)
 NOISE = 0.05
 LIMIT = 0.9  # beyond it the episode terminates
 
@@ -127,10 +128,10 @@ def registered(**others) -> Iterator[None]:
 
 
 def configure(
-    suite: str = "tiny", method: str = "finetune", seed: int = 0, **schedule
+    suite: str = "tiny", method: str = "finetune", seed: int = 0, num_tasks: int = 2, **schedule
 ) -> RunConfig:
-    """A run of two tasks, with parts of its schedule changed."""
-    config = resolve(suite, method, seed=seed, num_tasks=2)
+    """A run of two tasks, or more, with parts of its schedule changed."""
+    config = resolve(suite, method, seed=seed, num_tasks=num_tasks)
     return replace(config, schedule=replace(config.schedule, **schedule))
 
 

@@ -16,12 +16,14 @@ from hypercrl.environments import register_environments
 from hypercrl.registry import learners, planners, suites
 
 if TYPE_CHECKING:
-    from hypercrl.custom import register_suite, suite_from_envs
+    from hypercrl.custom import append_tasks, register_suite, suite_from_envs
     from hypercrl.experiment.controller import Controller, load
-    from hypercrl.training import train
+    from hypercrl.training import extend, train
 
 __all__ = [
     "Controller",
+    "append_tasks",
+    "extend",
     "learners",
     "load",
     "planners",
@@ -33,6 +35,8 @@ __all__ = [
 
 _HOMES = {
     "Controller": "hypercrl.experiment.controller",
+    "append_tasks": "hypercrl.custom",
+    "extend": "hypercrl.training",
     "load": "hypercrl.experiment.controller",
     "register_suite": "hypercrl.custom",
     "suite_from_envs": "hypercrl.custom",

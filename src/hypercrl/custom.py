@@ -71,7 +71,38 @@ def register_suite(suite: Suite) -> Suite:
     """Make a suite known by its name to `hypercrl.train` and to the command line."""
     if suite.name in suites.builtin_modules:
         raise UserError(f"The suite name '{suite.name}' is taken by a built-in suite.")
+    # Lists and clashes of names then speak of the user's module and not of this one.
+    return _register(suite, suite.tasks[0].reward.__module__)
 
+
+def append_tasks(
+    suite: str,
+    envs: Sequence[EnvSource],
+    *,
+    after: int,
+    reward: Reward | None = None,
+    task_names: Sequence[str] | None = None,
+) -> Suite:
+    """Let a known suite go on with environments of one's own after its first `after` tasks.
+
+    They are given as to `suite_from_envs` and have the suite's spaces; the reward defaults to
+    that of the task before them. The suite is a longer one wherever this has been called, so a
+    run on it can be extended, and loaded, from there on.
+    """
+    factory = suites.get(suite)
+    base: Suite = factory(after)
+    own = tuple(
+        Task(name, functools.partial(_make, source), reward or base.tasks[-1].reward)
+        for name, source in zip(_task_names(suite, envs, task_names), envs, strict=True)
+    )
+    for task in own:
+        found = _inspect(task, base.spec.episode_length, base.spec.encoding)
+        _require_alike(base.tasks[0].name, base.spec, task.name, found)
+    longer = dataclasses.replace(base, tasks=(*base.tasks, *own))
+    return _register(longer, factory.__module__)
+
+
+def _register(suite: Suite, module: str) -> Suite:
     def first_tasks(num_tasks: int = len(suite.tasks)) -> Suite:
         if not 1 <= num_tasks <= len(suite.tasks):
             raise UserError(
@@ -80,8 +111,7 @@ def register_suite(suite: Suite) -> Suite:
             )
         return dataclasses.replace(suite, tasks=suite.tasks[:num_tasks])
 
-    # Lists and clashes of names then speak of the user's module and not of this one.
-    first_tasks.__module__ = suite.tasks[0].reward.__module__
+    first_tasks.__module__ = module
     suites.register(suite.name)(first_tasks)
     return suite
 

@@ -50,10 +50,14 @@ class Schedule:
     """Test older tasks too at the end of every task, which shows what was forgotten."""
     retest_episodes: int = 0
     """Test episodes of an older task at the end of any task but the last; 0: `eval_episodes`."""
+    retest_tasks: int = 0
+    """Older tasks tested at the end of a task: the first, and others drawn anew; 0: all of them."""
+    retest_all_every: int = 10
+    """Tasks after which all are tested where otherwise only some are; 0: when the run ends only."""
     eval_every: int = 0
     """Control steps between test episodes during a task; 0 tests at task ends only."""
     curve_episodes: int = 1
-    """Test episodes of each task seen, during a task."""
+    """Test episodes of each task that is tested during a task."""
     zero_shot: bool = True
     """Also test a task before anything has been learnt on it."""
 
@@ -61,9 +65,8 @@ class Schedule:
         checks.at_least(
             self, 1, "steps_per_task", "update_every", "eval_episodes", "curve_episodes"
         )
-        checks.at_least(
-            self, 0, "random_episodes", "updates", "episode_steps", "eval_every", "retest_episodes"
-        )
+        checks.at_least(self, 0, "random_episodes", "updates", "episode_steps", "eval_every")
+        checks.at_least(self, 0, "retest_episodes", "retest_tasks", "retest_all_every")
         checks.between(self, 0, MAX_EXPONENT, "exploration_beta")
         for name in ("steps_per_task", "eval_every"):
             if getattr(self, name) % self.update_every:

@@ -1,6 +1,7 @@
-"""`hypercrl.train`: a run from Python, the same as from the command line."""
+"""`hypercrl.train` and `extend`: a run from Python, the same as from the command line."""
 
 import contextlib
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from hypercrl.errors import UserError
 from hypercrl.experiment.actor import check_reward
 from hypercrl.experiment.config import RunConfig, change, resolve
 from hypercrl.experiment.display import Display, Silent
+from hypercrl.experiment.run_folder import read_config
 from hypercrl.experiment.runner import CHECKPOINT_SECONDS, AfterTask, Runner
 from hypercrl.experiment.store import Store
 
@@ -56,6 +58,25 @@ def train(
     return folder
 
 
+def extend(
+    folder: str | Path,
+    num_tasks: int,
+    *,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    wandb: bool = False,
+) -> Path:
+    """Let a run, finished or not, go on until it has learnt `num_tasks` tasks of its suite.
+
+    What it has learnt stays as it is, and it ends as a run does that was as long from the start.
+    `append_tasks` gives a suite more tasks than its own.
+    """
+    folder = Path(folder)
+    config = RunConfig.from_stored(read_config(folder))
+    config = dataclasses.replace(config, num_tasks=num_tasks)
+    run(config, folder, Silent(), checkpoint_seconds=checkpoint_seconds, wandb=wandb)
+    return folder
+
+
 def run(
     config: RunConfig,
     folder: Path,
@@ -75,6 +96,8 @@ def run(
         with contextlib.closing(Store(folder, config, fresh=fresh, wandb=wandb)) as store:
             if store.replaced:
                 display.say(f"starting over: the run that was in {folder} has been deleted")
+            if store.extended:
+                display.say(f"the run had {config.num_tasks - store.extended} tasks and goes on")
             Runner(
                 config,
                 store,

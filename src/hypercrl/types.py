@@ -107,8 +107,9 @@ class Learner(abc.ABC):
     """A continual-learning method: how one dynamics model after another is learnt and kept.
 
     Implementations are frozen dataclasses of hyperparameters. Fields called `network`,
-    `hypernet` and `training` are filled from the suite's preset. Arrays in the state are sized
-    for all tasks from the start, so that no later task recompiles anything.
+    `hypernet` and `training` are filled from the suite's preset. Arrays in the state have a row
+    for each of `num_tasks` tasks, so that most tasks recompile nothing. When they are full, the
+    runner asks `init` for a state with more room and copies what there is into its leading rows.
     """
 
     memory_share: float = 0.0
@@ -116,7 +117,7 @@ class Learner(abc.ABC):
 
     @abc.abstractmethod
     def init(self, spec: Spec, num_tasks: int, *, key: PRNGKeyArray) -> Any:
-        """A state that has seen no task."""
+        """A state that has seen no task and has room for so many."""
 
     @abc.abstractmethod
     def start_task(self, state: Any, task: int, *, key: PRNGKeyArray) -> Any:
@@ -144,7 +145,7 @@ class Learner(abc.ABC):
 
     @abc.abstractmethod
     def num_parameters(self, state: Any) -> int:
-        """Trainable parameters, all tasks together."""
+        """Trainable parameters, all tasks begun together."""
 
     @abc.abstractmethod
     def bytes_per_task(self, state: Any) -> int:
@@ -153,6 +154,10 @@ class Learner(abc.ABC):
     def embeddings(self, state: Any) -> Float[Array, "T E"] | None:
         """Task embeddings, for methods that have them."""
         return None
+
+    def upgrade(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """A saved state's arrays by name; where an older version wrote them, as today's would."""
+        return arrays
 
 
 class Plan(NamedTuple):

@@ -10,8 +10,10 @@ a model trained on task i alone, from scratch:
 
 The paper (its appendix, "Additional Test Results") divides the plain returns, r[i, T] / r[i, i]
 and r[i, i] / r*_i; these stand beside its numbers. The others are defined in their functions.
-Missing evaluations are NaN in arrays. A ratio whose denominator is missing, negative or near
-zero says nothing; it is undefined, and its two returns are kept to be shown instead.
+Missing evaluations are NaN in arrays; a run may test its older tasks only at times, and then the
+best, the worst and the last return of a task are those of the tests that there are. A ratio whose
+denominator is missing, negative or near zero says nothing; it is undefined, and its two returns
+are kept to be shown instead.
 """
 
 import math
@@ -219,6 +221,17 @@ def normalise(returns: Float[np.ndarray, "T"], yard: Yardstick) -> tuple[Ratio, 
     found = [yard.ratio(i, r, yard.single[i]) for i, r in enumerate(returns)]
     known = np.isfinite(yard.random)
     return tuple(r if known[i] else r.refuse("random unknown") for i, r in enumerate(found))
+
+
+def normalise_matrix(returns: Matrix, yard: Yardstick) -> Matrix:
+    """n[i, j] of every test; NaN where it is undefined."""
+    return np.stack([values(normalise(column, yard)) for column in returns.T], axis=1)
+
+
+def has_holes(returns: Matrix) -> bool:
+    """Whether a task was learnt without a test of all the tasks seen by then."""
+    after = np.flatnonzero(np.isfinite(np.diagonal(returns)))
+    return any(np.isnan(returns[: task + 1, task]).any() for task in after)
 
 
 def retention(

@@ -28,6 +28,8 @@ _TESTS_ONLY = {
         "curve_episodes",
         "retest",
         "retest_episodes",
+        "retest_tasks",
+        "retest_all_every",
         "zero_shot",
     )
 }

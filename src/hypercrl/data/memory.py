@@ -17,6 +17,7 @@ class TaskMemory:
     """A uniform sample of each finished task's transitions."""
 
     def __init__(self, spec: Spec, num_tasks: int, capacity: int, share: float):
+        """Room for so many tasks, with `capacity` transitions each before a share is drawn."""
         if not 0.0 <= share <= 1.0:
             raise UserError(f"A method can keep a share between 0 and 1 and not {share}.")
         self.share = share
@@ -25,6 +26,18 @@ class TaskMemory:
         self._actions = np.zeros((num_tasks, rows, spec.action_dim), np.float32)
         self._next_states = np.zeros((num_tasks, rows, spec.state_dim), np.float32)
         self._counts = np.zeros(num_tasks, np.int32)
+
+    @property
+    def room(self) -> int:
+        """Tasks that the arrays have a row for."""
+        return len(self._counts)
+
+    def make_room(self, num_tasks: int) -> None:
+        """Add empty rows up to so many tasks."""
+        more = num_tasks - self.room
+        for name, array in self.get_state().items():
+            rows = np.zeros((more, *array.shape[1:]), array.dtype)
+            setattr(self, f"_{name}", np.concatenate([array, rows]))
 
     def keep(self, task: int, data: dict[str, np.ndarray], rng: np.random.Generator) -> None:
         """Add a finished task's share, drawn from its training rows without replacement."""
@@ -63,10 +76,12 @@ class TaskMemory:
         }
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        self._states[:] = state["states"]
-        self._actions[:] = state["actions"]
-        self._next_states[:] = state["next_states"]
-        self._counts[:] = state["counts"]
+        """Take over arrays with whatever room they have."""
+        for name, array in self.get_state().items():
+            found = state[name]
+            if (found.shape[1:], found.dtype) != (array.shape[1:], array.dtype):
+                raise ValueError(f"{name} are of another kind of transitions")
+            setattr(self, f"_{name}", found.copy())
 
     def _num_kept(self, total: int) -> int:
         """The share of `total` rows, as far as there are training rows."""

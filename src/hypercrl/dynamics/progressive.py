@@ -5,7 +5,8 @@
 Column k is the target network plus, for every layer but the first, an adapter: V projects the
 hidden activations h^{<k} of all earlier columns down to a few numbers, U brings them to the
 layer. The paper's learned scale in front of V is part of V here. Activations of columns that
-do not exist yet are zero, so all columns have the same shapes from the start.
+do not exist yet are zero, so all columns have the same shapes, with room for some to come. A
+column is drawn for those before it alone: how much room there is decides none of its numbers.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from hypercrl.dynamics.architecture import Architecture
-from hypercrl.dynamics.mlp import ACTIVATIONS, Layout, affine, xavier_uniform
+from hypercrl.dynamics.mlp import ACTIVATIONS, Layout, affine
 
 Activations = tuple[Float[Array, "*N _all_columns"], ...]
 
@@ -39,18 +40,22 @@ class Progressive:
     adapter: int
     activation: str = "relu"
 
-    def init(self, *, key: PRNGKeyArray) -> Column:
+    def init(self, index: Int[Array, ""] | int, *, key: PRNGKeyArray) -> Column:
         """One column. U starts at zero, so that a new column starts as a network of its own."""
         weight_key, *keys = jax.random.split(key, len(self.layout.shapes))
         shapes = self.layout.shapes[1:]
         return Column(
             self.layout.init(key=weight_key),
-            tuple(
-                xavier_uniform(k, self.num_columns * n, self.adapter)
-                for k, (n, _) in zip(keys, shapes, strict=True)
-            ),
+            tuple(self._init_down(k, index, n) for k, (n, _) in zip(keys, shapes, strict=True)),
             tuple(jnp.zeros((self.adapter, m)) for _, m in shapes),
         )
+
+    def _init_down(self, key: PRNGKeyArray, index: Int[Array, ""] | int, width: int):
+        """Xavier-uniform for as many inputs as there are in earlier columns."""
+        fan_in = width * jnp.maximum(index, 1)
+        shape = (self.num_columns * width, self.adapter)
+        drawn = jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
+        return drawn * jnp.sqrt(6.0 / (fan_in + self.adapter))
 
     def apply(
         self, column: Column, earlier: Activations, x: Float[Array, "*N inputs"]
@@ -111,7 +116,8 @@ class Columns(Architecture):
 
     def init_networks(self, spec, num_tasks, *, key):
         shapes = self._shapes(spec, num_tasks)
-        return (), jax.vmap(lambda k: shapes.init(key=k))(jax.random.split(key, num_tasks))
+        keys = jax.random.split(key, num_tasks)
+        return (), jax.vmap(lambda i, k: shapes.init(i, key=k))(jnp.arange(num_tasks), keys)
 
     def others(self, params, task):
         return Others(params.tasks, task)

@@ -101,6 +101,21 @@ class RunConfig:
             raise UserError(f"The stored configuration cannot be used: {error}.") from error
 
 
+def completed(stored: StoredConfig) -> StoredConfig:
+    """A stored configuration with settings that it is too old to have at their defaults."""
+    try:
+        known = RunConfig.from_stored(stored)
+    except UserError:
+        return stored  # of a method, say, that is not known here
+    return dataclasses.replace(
+        stored,
+        schedule=_plain(known.schedule),
+        learner=_plain(known.learner),
+        planning=_plain(known.planner),
+        critic=_plain(known.critic),
+    )
+
+
 def build_suite(name: str, num_tasks: int | None = None) -> Suite:
     """A registered suite, with its own number of tasks unless another is asked for."""
     factory = suites.get(name)

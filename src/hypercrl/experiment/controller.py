@@ -11,6 +11,7 @@ import numpy as np
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.config import RunConfig
+from hypercrl.experiment.learnt import learner_state
 from hypercrl.experiment.recorder import Position
 from hypercrl.experiment.run_folder import CHECKPOINT, read_config
 from hypercrl.experiment.values import Values
@@ -30,10 +31,7 @@ class Controller:
         # A task counts as learnt once it has had a training session.
         at = Position(**info["position"])
         self.num_learnt = at.task + (1 if at.sessions > 0 else 0)
-        template = config.learner.init(
-            self.suite.spec, config.num_tasks, key=streams.key(config.seed, "init")
-        )
-        self._state = checkpoint.unflatten(template, checkpoint.section(arrays, "learner"))
+        self._state = learner_state(config, self.suite.spec, arrays)
         self._values = Values(config.critic, self.suite.spec)
         self._values.set_state(checkpoint.section(arrays, "values"))
         self._models: dict[int, Model] = {}

@@ -77,6 +77,10 @@ class StoredConfig:
         """Planned control steps of the whole run."""
         return self.num_tasks * self.schedule.get("steps_per_task", 0)
 
+    def first(self, num_tasks: int) -> "StoredConfig":
+        """The same run with no more than its first tasks."""
+        return dataclasses.replace(self, num_tasks=num_tasks, tasks=self.tasks[:num_tasks])
+
     def identity(self) -> dict[str, Any]:
         """What makes two configurations the same run: their settings and their seed."""
         return {"seed": self.seed, **self.settings()}

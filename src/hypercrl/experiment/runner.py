@@ -6,7 +6,7 @@
         repeat M times:
             act for K steps with the planner on the model f_θt    (θ_t = H_Θ(e_t))
             learn for S updates from D_t
-        consolidate; test every task seen so far
+        consolidate; test every task seen so far, or some of them
 
 The paper learns for the first time after K planned steps; learning from the random episodes
 first spares those steps a plan on an untrained model. The runner does not know which method
@@ -25,14 +25,17 @@ from equinox import is_array
 
 from hypercrl.data.buffer import Buffer
 from hypercrl.data.memory import TaskMemory
+from hypercrl.data.room import enlarge, room_for
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.config import RunConfig
 from hypercrl.experiment.display import Display
 from hypercrl.experiment.episode import Step, run_episode
+from hypercrl.experiment.learnt import learner_state
 from hypercrl.experiment.recorder import Position, Recorder
 from hypercrl.experiment.records import Phase, TaskTime, parse
+from hypercrl.experiment.retests import choose_retested, tasks_to_test
 from hypercrl.experiment.stopwatch import Stopwatch
 from hypercrl.experiment.store import Store
 from hypercrl.experiment.testing import Tester, measure_random_policy, validation_error
@@ -64,8 +67,8 @@ class Runner:
         capacity = self.schedule.random_episodes * self.episode_length
         capacity += self.schedule.steps_per_task
         self.buffer = Buffer(spec, capacity)
-        self.memory = TaskMemory(spec, config.num_tasks, capacity, self.learner.memory_share)
-        self.state = self.learner.init(spec, config.num_tasks, key=self._key("init"))
+        self.memory = TaskMemory(spec, room_for(1), capacity, self.learner.memory_share)
+        self.state = self.learner.init(spec, self.memory.room, key=self._key("init"))
         self.values = Values(config.critic, spec)
         self.tester = Tester(config, self.suite)
         self.recorder = Recorder(store, display, self.schedule.steps_per_task)
@@ -107,6 +110,7 @@ class Runner:
         """Make room for the task, explore it at random, learn from that."""
         self._stopwatch = Stopwatch()
         self.recorder.step(self.at)
+        self.make_room()
         self.state = self.learner.start_task(
             self.state, self.at.task, key=self._key("start", self.at.task)
         )
@@ -120,6 +124,13 @@ class Runner:
         actor.continuing = self.schedule.continuing
         self.learn()
         self.save()
+
+    def make_room(self) -> None:
+        """Let the arrays grow by a block where the task that begins has no row in them."""
+        if self.at.task >= self.memory.room:
+            self.memory.make_room(room_for(self.at.task + 1))
+            template = self.learner.init(self.suite.spec, self.memory.room, key=self._key("init"))
+            self.state = enlarge(self.state, template)
 
     def act(self) -> None:
         """One step of model-predictive control on the current model."""
@@ -158,18 +169,19 @@ class Runner:
         self.recorder.session(self.at, info, validation, seconds)
 
     def test_during_task(self) -> None:
-        """A few test episodes on every task seen, for the learning curves."""
+        """A few test episodes on the tasks seen, for the learning curves."""
         every = self.schedule.eval_every
         if every and self.at.step % every == 0 and self.at.step < self.schedule.steps_per_task:
-            for task in range(self.at.task + 1):
+            older = choose_retested(self.schedule, self.config.seed, self.at.task)
+            for task in (*older, self.at.task):
                 self.test(task, "training", self.schedule.curve_episodes)
 
     def finish_task(self) -> None:
-        """Consolidate, test every task seen, and go to the next."""
+        """Consolidate, test the tasks seen, and go to the next."""
         if self.at.tested == 0:
             self.consolidate()
-        first = 0 if self.schedule.retest else self.at.task
-        for task in range(first + self.at.tested, self.at.task + 1):
+        tasks = tasks_to_test(self.config, self.at.task)
+        for task in tasks[self.at.tested :]:
             self.test(task, "final", self._num_test_episodes(task))
             self.at.tested += 1
             self.save()
@@ -259,9 +271,13 @@ class Runner:
             found = self.store.restore()
             if found is not None:
                 self._set_state(*found)
-        if found is None:
+        goes_on = self.at.task < self.config.num_tasks
+        ended = goes_on and self.store.go_on()
+        if found is None or ended:
             self.save(force=True)
-        elif self.at.task < self.config.num_tasks:
+        if found is None:
+            return
+        if goes_on:
             self.display.resume(self.at.task, self.at.step)
             if self.store.sign():
                 self.display.say("other sources than before continue this run; it names them all")
@@ -271,7 +287,8 @@ class Runner:
     def _set_state(self, arrays: checkpoint.Arrays, info: dict[str, Any]) -> None:
         self.at = Position(**info["position"])
         self._stopwatch = Stopwatch(parse(TaskTime, info["seconds"]))
-        self.state = checkpoint.unflatten(self.state, checkpoint.section(arrays, "learner"))
+        within_task = self.at.task > 0 and self.at.sessions > 0
+        self.state = learner_state(self.config, self.suite.spec, arrays, within_task=within_task)
         self.buffer.set_state(checkpoint.section(arrays, "buffer"))
         self.memory.set_state(checkpoint.section(arrays, "memory"))
         self.values.set_state(checkpoint.section(arrays, "values"))

@@ -26,8 +26,8 @@ from typing import Any
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, lock, records
 from hypercrl.experiment.code import this_code
-from hypercrl.experiment.config import RunConfig, versions
-from hypercrl.experiment.records import Placed, Record
+from hypercrl.experiment.config import RunConfig, completed, versions
+from hypercrl.experiment.records import End, Placed, Record
 from hypercrl.experiment.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -68,6 +68,7 @@ class Store:
     ):
         self.folder = folder
         self.replaced = False  # whether an earlier run was deleted
+        self.extended = 0  # tasks that are asked for and that the run does not have
         self._config = config.to_stored()
         self._wandb = wandb
         self._trackers: list[Tracker] = []
@@ -109,11 +110,32 @@ class Store:
             for file in self._files.values():
                 os.fsync(file.fileno())
             about = {
-                "run": self._fingerprint,
+                "run": _fingerprint(self._stored),
                 "lengths": {name: file.tell() for name, file in self._files.items()},
                 "total_step": total_step,
             }
             checkpoint.save(self._checkpoint, arrays, {**info, **about})
+            for file in self._files.values():
+                file.truncate()  # an end that was taken back
+
+    def go_on(self) -> bool:
+        """There is more to do: give the run the tasks that it did not have, and take its end back.
+
+        Whether there was an end. It goes with the next checkpoint; up to then the one that
+        counted it must find it.
+        """
+        if self.extended:
+            longer = {"num_tasks": self._config.num_tasks, "tasks": self._config.tasks}
+            with self._explain():
+                self._write_config(dataclasses.replace(self._stored, **longer))
+        end, file = records.to_line(End()).encode() + b"\n", self._files[End.file]
+        length = file.tell()
+        file.seek(max(length - len(end), 0))
+        if file.read() != end:
+            file.seek(length)
+            return False
+        file.seek(length - len(end))
+        return True
 
     def restore(self) -> tuple[checkpoint.Arrays, dict[str, Any]] | None:
         """The last checkpoint, with the records cut back to where they were; None if none."""
@@ -122,7 +144,7 @@ class Store:
             self._require_unwritten()
             return None
         info = found[1]
-        if info.get("run") != self._fingerprint:
+        if info.get("run") not in self._fingerprints():
             raise UserError(
                 f"The checkpoint in {self.folder} is of another run than its {CONFIG}; put the "
                 "run's own back, or start over with --fresh."
@@ -140,11 +162,9 @@ class Store:
     def _checkpoint(self) -> Path:
         return self.folder / CHECKPOINT
 
-    @property
-    def _fingerprint(self) -> str:
-        """What a checkpoint of this configuration is marked with."""
-        identity = json.dumps(self._config.identity(), sort_keys=True)
-        return hashlib.sha256(identity.encode()).hexdigest()
+    def _fingerprints(self) -> list[str]:
+        """Marks of the run's checkpoints, for every number of tasks that it may have had."""
+        return [_fingerprint(self._stored.first(n)) for n in range(1, self._stored.num_tasks + 1)]
 
     @contextlib.contextmanager
     def _explain(self) -> Iterator[None]:
@@ -182,13 +202,9 @@ class Store:
     def _settle_config(self) -> None:
         """Write the configuration, or make sure that the folder's run is this one."""
         if (self.folder / CONFIG).exists():
-            stored = read_config(self.folder)
-            changed = differences(stored.identity(), self._config.identity())
-            if changed:
-                raise UserError(
-                    f"{self.folder} holds a run with other settings ({', '.join(changed)}); "
-                    "choose another --out, or start over with --fresh."
-                )
+            self._stored = read_config(self.folder)
+            self._require_same_run()
+            self.extended = self._config.num_tasks - self._stored.num_tasks
             return
         foreign = [name for name in CONTENTS if (self.folder / name).exists()]
         if foreign:
@@ -200,8 +216,26 @@ class Store:
             dataclasses.replace(self._config, code=(this_code(),), versions=versions())
         )
 
+    def _require_same_run(self) -> None:
+        """The folder's run has the settings asked for, and no more tasks than are asked for."""
+        tasks = self._stored.num_tasks
+        if self._config.num_tasks < tasks:
+            raise UserError(
+                f"{self.folder} holds a run of {tasks} tasks, and fewer are asked for "
+                f"({self._config.num_tasks}); ask for as many or more to go on, choose another "
+                "--out, or start over with --fresh."
+            )
+        asked = self._config.first(tasks)
+        changed = differences(completed(self._stored).identity(), asked.identity())
+        if changed:
+            raise UserError(
+                f"{self.folder} holds a run with other settings ({', '.join(changed)}); "
+                "choose another --out, or start over with --fresh."
+            )
+
     def _write_config(self, config: StoredConfig) -> None:
         """Put the configuration in its place as a whole."""
+        self._stored = config
         path = self.folder / CONFIG
         content = config.to_json().encode()
         os.replace(checkpoint.write_durably(path.with_suffix(".partial"), content), path)
@@ -244,3 +278,8 @@ class Store:
     def _add_tracker(self, tracker: Tracker) -> None:
         self._trackers.append(tracker)
         self._opened.callback(tracker.close)
+
+
+def _fingerprint(config: StoredConfig) -> str:
+    identity = json.dumps(config.identity(), sort_keys=True)
+    return hashlib.sha256(identity.encode()).hexdigest()

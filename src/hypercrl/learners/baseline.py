@@ -101,7 +101,9 @@ class BaselineLearner(Learner):
 
     @final
     def num_parameters(self, state):
-        return sum(x.size for x in jax.tree.leaves(state.params))
+        rows = jax.tree.leaves((state.params.tasks, state.params.bounds))
+        shared = sum(x.size for x in jax.tree.leaves(state.params.shared))
+        return shared + sum(x[0].size for x in rows) * (int(state.task) + 1)
 
     @final
     def bytes_per_task(self, state):

@@ -99,7 +99,7 @@ class FTL(Learner):
         return _model(self, state, jnp.array(task, jnp.int32))
 
     def num_parameters(self, state):
-        return state.weights.size
+        return state.weights[0].size * (int(state.task) + 1)
 
     def bytes_per_task(self, state):
         return state.weights[0].nbytes + state.normalizers.bytes_per_task

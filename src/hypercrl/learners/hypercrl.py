@@ -2,10 +2,11 @@
 
     L_t = L_dyn(Θ, e_t) + L_reg(Θ)
 
-L_reg keeps old tasks' networks where H_{Θ_{t−1}}(e_i), computed once when a task starts, put
-them: the paper's holds their weights, another their predictions (`hypercrl.learning`). With
-look-ahead (von Oswald et al. 2020) L_reg is evaluated at Θ + ΔΘ, where ΔΘ is the step that Adam
-would take on L_dyn alone. The embedding e_t is trained on L_dyn; older embeddings are frozen.
+L_reg keeps old tasks' networks where H_{Θ_{t−1}}(e_i) put them: the paper's holds their weights,
+another their predictions (`hypercrl.learning`). Θ_{t−1} is a snapshot, taken when a task starts;
+with the embeddings, it is all that is stored to remember every old task by. With look-ahead (von
+Oswald et al. 2020) L_reg is evaluated at Θ + ΔΘ, where ΔΘ is the step that Adam would take on
+L_dyn alone. The embedding e_t is trained on L_dyn; older embeddings are frozen.
 
 As in the authors' runs, the gradients in Θ and in e_t are clipped each for itself, and the
 look-ahead step follows the gradient of L_dyn as it is, before any clipping.
@@ -40,7 +41,7 @@ class HyperState(eqx.Module):
 
     params: Any  # {"hypernet": Θ, "head": the Gaussian head's bounds}
     embeddings: Float[Array, "T E"]
-    anchors: Float[Array, "T W"]  # H_{Θ_{t-1}}(e_i); rows of tasks not yet finished are zero
+    snapshot: Any  # Θ_{t-1}: the hypernetwork when the task under way began
     optimizer: Any
     embedding_optimizer: Any
     kept: Any  # by the regulariser, of finished tasks
@@ -89,7 +90,8 @@ class HyperCRL(Learner):
         return _model(self, state, jnp.array(task, jnp.int32))
 
     def num_parameters(self, state):
-        return sum(x.size for x in jax.tree.leaves((state.params, state.embeddings)))
+        begun = state.embeddings[: int(state.task) + 1]
+        return sum(x.size for x in jax.tree.leaves((state.params, begun)))
 
     def bytes_per_task(self, state):
         rows = sum(x[0].nbytes for x in jax.tree.leaves((state.embeddings, state.kept)))
@@ -97,6 +99,17 @@ class HyperCRL(Learner):
 
     def embeddings(self, state):
         return state.embeddings
+
+    def upgrade(self, arrays):
+        """Up to version 0.2 the generated weights of old tasks were kept, and no snapshot."""
+        if "anchors" not in arrays:
+            return arrays
+        current = {n: x for n, x in arrays.items() if n.startswith(_HYPERNET)}
+        snapshot = {f"snapshot/{n.removeprefix(_HYPERNET)}": x for n, x in current.items()}
+        return {n: x for n, x in arrays.items() if n != "anchors"} | snapshot
+
+
+_HYPERNET = "params/hypernet/"  # where Θ is in a saved state
 
 
 @eqx.filter_jit
@@ -110,7 +123,7 @@ def _init(learner: HyperCRL, spec: Spec, num_tasks: int, key: PRNGKeyArray):
     return HyperState(
         params=params,
         embeddings=embeddings,
-        anchors=jnp.zeros((num_tasks, layout.num_weights)),
+        snapshot=params["hypernet"],
         optimizer=init_optimizer(params),
         embedding_optimizer=init_optimizer(embeddings[0]),
         kept=learner.regulariser.init(spec, num_tasks),
@@ -122,14 +135,11 @@ def _init(learner: HyperCRL, spec: Spec, num_tasks: int, key: PRNGKeyArray):
 
 @eqx.filter_jit
 def _start_task(learner: HyperCRL, state: HyperState, task: Int[Array, ""], key: PRNGKeyArray):
-    """A new embedding, and the outputs of the hypernetwork as it is for all tasks before."""
+    """A new embedding, and a snapshot of the hypernetwork as it is."""
     embedding = jax.random.normal(key, state.embeddings[0].shape)
-    layout = learner.network.layout(state.spec)
-    outputs = learner.hypernet.generate(layout, state.params["hypernet"], state.embeddings)
-    is_old = (jnp.arange(len(outputs)) < task)[:, None]
     return state.replace(
         embeddings=state.embeddings.at[task].set(embedding),
-        anchors=jnp.where(is_old, outputs, 0.0),
+        snapshot=state.params["hypernet"],
         optimizer=init_optimizer(state.params),
         embedding_optimizer=init_optimizer(embedding),
         normalizers=state.normalizers.copy(jnp.maximum(task - 1, 0), task),
@@ -178,6 +188,7 @@ def _session(
 
     num_tasks = len(state.embeddings)
     all_rows = learner.regulariser.rows(task, num_tasks, key)
+    held = None if learner.regulariser.draws else anchors_of(learner, state, all_rows)
 
     def step(carry, weights, key, progress):
         params, embeddings, optimizer, embedding_optimizer = carry
@@ -187,7 +198,8 @@ def _session(
         rows = learner.regulariser.rows(task, num_tasks, row_key)
         if weights is None:
             weights = starting_weights(learner, state, params, embeddings, rows)
-        update = Update(carry, weights, batch, rows, progress, penalty_key)
+        anchors = anchors_of(learner, state, rows) if held is None else held
+        update = Update(carry, weights, anchors, batch, rows, progress, penalty_key)
         (gradient, slope), (fit, penalty) = gradients_of_losses(learner, state, update)
         params, optimizer = training.descend(rate, params, gradient, optimizer, progress)
         embedding, embedding_optimizer = training.descend(
@@ -215,6 +227,7 @@ class Update(NamedTuple):
 
     carry: tuple  # Θ and the head, embeddings, and the moments of both
     weights: Float[Array, "_ W"]  # of the current task and, without look-ahead, of `rows`
+    anchors: Float[Array, "R W"]  # where the weights of `rows` were when the task began
     batch: tuple
     rows: Int[Array, "R"]  # tasks that the regulariser looks at
     progress: Float[Array, ""]
@@ -229,6 +242,12 @@ def starting_weights(learner: HyperCRL, state: HyperState, params, embeddings, r
     return learner.hypernet.generate(layout, params["hypernet"], wanted)
 
 
+def anchors_of(learner: HyperCRL, state: HyperState, rows: Int[Array, "R"]):
+    """H_{Θ_{t−1}}(e_i) for some tasks; those of tasks not finished yet count nothing."""
+    layout = learner.network.layout(state.spec)
+    return learner.hypernet.generate(layout, state.snapshot, state.embeddings[rows])
+
+
 def gradients_of_losses(learner: HyperCRL, state: HyperState, update: Update):
     """Gradients of L_t in Θ and of L_dyn in e_t, and the two parts of L_t."""
     params, embeddings, optimizer, _ = update.carry
@@ -241,7 +260,7 @@ def gradients_of_losses(learner: HyperCRL, state: HyperState, update: Update):
 
     def penalty_and_slopes(weights):
         penalise = jax.value_and_grad(learner.regulariser.penalty)
-        return penalise(weights, state.anchors[rows], old, update.key)
+        return penalise(weights, update.anchors, old, update.key)
 
     if not learner.lookahead:  # one pass over Θ serves both
         _, pull = pull_back(layout, params["hypernet"], jnp.concatenate([own, embeddings[rows]]))

@@ -76,7 +76,8 @@ class HyperCRLMT(Learner):
         return _model(self, state, jnp.array(task, jnp.int32))
 
     def num_parameters(self, state):
-        return sum(x.size for x in jax.tree.leaves(state.params))
+        begun = state.params["embeddings"][: int(state.task) + 1]
+        return sum(x.size for x in jax.tree.leaves(state.params | {"embeddings": begun}))
 
     def bytes_per_task(self, state):
         return state.params["embeddings"][0].nbytes + state.normalizers.bytes_per_task

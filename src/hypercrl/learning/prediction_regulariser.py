@@ -10,7 +10,6 @@ tasks. It is the distillation of Li and Hoiem (2016) with inputs that are drawn,
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +26,12 @@ JITTER = 1e-4  # on the covariance's diagonal of 1, so that constant inputs have
 class PredictionRegulariser(Regulariser):
     """Keeps a covariance of the inputs per task: a few hundred numbers."""
 
-    draws: ClassVar[bool] = True
-
     strength: float = 3.0
     """λ: what the past counts against the present."""
+
+    @property
+    def draws(self):
+        return True
 
     def init(self, spec, num_tasks):
         num_inputs = spec.encoding.num_features + spec.action_dim

@@ -2,13 +2,14 @@
 
 A regulariser is a frozen object of settings. In every update it names old tasks to look at and
 says how far their networks have moved from the *anchors*, the weights that the hypernetwork
-generated for them when the task under way began. What it needs to keep of a finished task, if
-anything, is a pytree with one row a task; it is never a transition.
+generated for them when the task under way began; a snapshot of it generates them again. What a
+regulariser needs to keep of a finished task, if anything, is a pytree with one row a task; it is
+never a transition.
 """
 
 import abc
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
@@ -26,8 +27,10 @@ class Regulariser(abc.ABC):
     def __post_init__(self):
         at_least(self, 0, "strength")
 
-    draws: ClassVar[bool]
-    """Whether every update looks at other old tasks."""
+    @property
+    @abc.abstractmethod
+    def draws(self) -> bool:
+        """Whether every update looks at other old tasks."""
 
     @abc.abstractmethod
     def init(self, spec: Spec, num_tasks: int) -> Any:

@@ -8,6 +8,7 @@ from hypercrl.analysis.plots.cost import plot_cost
 from hypercrl.analysis.plots.embeddings import plot_embeddings
 from hypercrl.analysis.plots.heat_maps import plot_heat_maps
 from hypercrl.analysis.plots.learning_curves import plot_learning_curves
+from hypercrl.analysis.plots.lifetime import plot_lifetime
 from hypercrl.analysis.plots.model_error import plot_model_error
 from hypercrl.analysis.plots.profile import plot_profile
 from hypercrl.analysis.plots.ratios import plot_ratios
@@ -19,6 +20,7 @@ def build_drawings(comparison: Comparison, colours: Colours) -> list[Drawing]:
     """Every figure that the comparison has content for."""
     plots = (
         plot_profile,
+        plot_lifetime,
         plot_learning_curves,
         plot_heat_maps,
         plot_model_error,

@@ -9,7 +9,7 @@ from hypercrl.analysis.comparison import Comparison, Entry, mean_over_seeds
 from hypercrl.analysis.drawing import Drawing, panel_grid
 from hypercrl.analysis.formatting import number
 from hypercrl.analysis.palette import PAGE, SERIES
-from hypercrl.analysis.plots.shared import Colours, figure_name
+from hypercrl.analysis.plots.shared import MANY_TASKS, Colours, figure_name
 
 # Brown, cream, green: lost, so-so, kept. Safe for red-green deficiency and on either theme.
 _HEAT = LinearSegmentedColormap.from_list(
@@ -52,8 +52,10 @@ def _returns_with_zero_shot(entry: Entry) -> Float[np.ndarray, "T T"]:
 def _plot_heat(axes: Axes, values: Float[np.ndarray, "T T"], low: float, high: float) -> None:
     num_tasks = len(values)
     masked = np.ma.masked_invalid(values)
-    axes.pcolormesh(masked, cmap=_HEAT, vmin=low, vmax=high, edgecolors=PAGE.light, linewidth=2)
-    for i, j in zip(*np.nonzero(np.isfinite(values)), strict=True):
+    many = num_tasks > MANY_TASKS
+    gap = 0.2 if many else 2
+    axes.pcolormesh(masked, cmap=_HEAT, vmin=low, vmax=high, edgecolors=PAGE.light, linewidth=gap)
+    for i, j in [] if many else zip(*np.nonzero(np.isfinite(values)), strict=True):
         red, green, blue, _ = _HEAT((values[i, j] - low) / (high - low))
         bright = 0.299 * red + 0.587 * green + 0.114 * blue > 0.55
         axes.text(
@@ -65,9 +67,9 @@ def _plot_heat(axes: Axes, values: Float[np.ndarray, "T T"], low: float, high: f
             color=_DARK_TEXT if bright else _LIGHT_TEXT,
             fontstyle="italic" if j < i else "normal",
         )
-    ticks = np.arange(num_tasks) + 0.5
-    axes.set_xticks(ticks, [str(k + 1) for k in range(num_tasks)])
-    axes.set_yticks(ticks, [str(k + 1) for k in range(num_tasks)])
+    shown = range(0, num_tasks, -(-num_tasks // MANY_TASKS))
+    axes.set_xticks([k + 0.5 for k in shown], [str(k + 1) for k in shown])
+    axes.set_yticks([k + 0.5 for k in shown], [str(k + 1) for k in shown])
     axes.set_ylim(num_tasks, 0)
     axes.grid(False)
     axes.spines[:].set_visible(False)

@@ -10,6 +10,7 @@ from hypercrl.analysis.drawing import Drawing, panel_grid
 from hypercrl.analysis.formatting import count, number
 from hypercrl.analysis.palette import MUTED
 from hypercrl.analysis.plots.shared import (
+    MANY_TASKS,
     Colours,
     Curve,
     figure_name,
@@ -19,6 +20,8 @@ from hypercrl.analysis.plots.shared import (
 )
 from hypercrl.experiment.run_folder import Run
 
+SOME_TASKS = 5  # that stand for many
+
 
 def plot_learning_curves(comparison: Comparison, colours: Colours) -> Drawing | None:
     """Like the paper's figure: one panel a task over the whole run, then the average."""
@@ -26,13 +29,13 @@ def plot_learning_curves(comparison: Comparison, colours: Colours) -> Drawing | 
     curves = {entry.label: _curves(entry, num_tasks) for entry in comparison.entries}
     if not any(curve for entry_curves in curves.values() for curve in entry_curves):
         return None
-    figure, panels = panel_grid(num_tasks + 1, legend(comparison.entries, colours))
+    shown = [*_shown_tasks(num_tasks), num_tasks]
+    figure, panels = panel_grid(len(shown), legend(comparison.entries, colours))
     titles = [f"Task {k + 1}: {name}" for k, name in enumerate(comparison.tasks)]
-    switches = _task_switches(comparison.runs)
-    for index, (axes, title) in enumerate(
-        zip(panels, [*titles, "Average over tasks seen"], strict=True)
-    ):
-        axes.set_title(title)
+    titles += ["Average over tasks seen"]
+    switches = _task_switches(comparison.runs) if num_tasks <= MANY_TASKS else []
+    for index, axes in zip(shown, panels, strict=True):
+        axes.set_title(titles[index])
         for switch in switches:
             axes.axvline(switch, color=MUTED.light, linewidth=0.7, linestyle=(0, (1, 2)))
         for label, entry_curves in curves.items():
@@ -54,6 +57,13 @@ def plot_learning_curves(comparison: Comparison, colours: Colours) -> Drawing | 
         figure,
         panels,
     )
+
+
+def _shown_tasks(num_tasks: int) -> list[int]:
+    """All tasks, or a few from the first to the last."""
+    if num_tasks <= MANY_TASKS:
+        return list(range(num_tasks))
+    return np.linspace(0, num_tasks - 1, SOME_TASKS).round().astype(int).tolist()
 
 
 def _curves(entry: Entry, num_tasks: int) -> list[Curve]:

@@ -12,7 +12,7 @@ from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.drawing import Drawing, mark_series, panel_grid
 from hypercrl.analysis.formatting import percent
 from hypercrl.analysis.palette import INK, MUTED, PAGE, SERIES
-from hypercrl.analysis.plots.shared import Colours, figure_name, share_limits
+from hypercrl.analysis.plots.shared import MANY_TASKS, Colours, figure_name, share_limits
 from hypercrl.analysis.ratios import RETENTION, RatioMetric
 
 _LABEL_LENGTH = 15  # letters that fit left of a panel
@@ -24,7 +24,8 @@ def plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) -
     if not any(np.isfinite(values).any() for values in found):
         return None
     num_tasks = found[0].shape[1]
-    figure, panels = panel_grid(num_tasks + 1, left=0.95)
+    shown = num_tasks if num_tasks <= MANY_TASKS else 0
+    figure, panels = panel_grid(shown + 1, left=0.95)
     rows = metric.published.get(comparison.suite, {})
     averages = [np.array([metrics.mean_of_defined(run) for run in values]) for values in found]
     whole = [statistics.estimate_iqm([seeds]) for seeds in averages]
@@ -41,7 +42,7 @@ def plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) -
         _plot_bars(axes, entries, each, points, marks, colours)
         axes.set_yticks(range(len(entries)), names)
     share_limits(panels)
-    shown = [
+    told = [
         f"{e.label} {percent(s.value)} % ({e.learnt} tasks learnt)"
         for e, s in zip(entries, whole, strict=True)
     ]
@@ -51,7 +52,7 @@ def plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) -
     )
     reading += ", beside the names how many tasks were learnt" if metric is RETENTION else ""
     reading += ", diamonds the paper's plain ratios." if metric.published else "."
-    alt = f"{metric.title} on {comparison.title}, average over tasks: {', '.join(shown)}."
+    alt = f"{metric.title} on {comparison.title}, average over tasks: {', '.join(told)}."
     name = figure_name(comparison, metric.name)
     return Drawing(name, metric.title, reading, alt, figure, panels)
 

@@ -10,6 +10,8 @@ from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.drawing import mark_series
 from hypercrl.analysis.palette import SERIES
 
+MANY_TASKS = 12  # more than there are panels, or cells with a number, to be read
+
 Colours = dict[str, int]  # an entry's label: its index into the palette
 Curve = dict[int, list[float]]  # total step: one value a seed
 

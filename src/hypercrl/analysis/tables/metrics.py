@@ -38,11 +38,21 @@ def metrics_table(comparison: Comparison) -> Table | None:
         "learning curve and the single-task model's, over the area above the latter; it needs "
         "the curves of both. Worst case is the lowest later gain over that when learnt (the "
         "stability gap). In units of return: forgetting is the best earlier return minus the last "
-        "(lower is better), zero-shot the return before any training on a task.",
+        "(lower is better), zero-shot the return before any training on a task."
+        + _holes(comparison),
         "Method",
         ("Tasks learnt", *columns),
         tuple(rows),
         sources(comparison.entries),
+    )
+
+
+def _holes(comparison: Comparison) -> str:
+    if not any(metrics.has_holes(s.returns) for entry in comparison.entries for s in entry.scores):
+        return ""
+    return (
+        " Older tasks were not tested after every task: the worst case and forgetting are of what "
+        "was measured."
     )
 
 
