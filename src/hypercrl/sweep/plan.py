@@ -77,7 +77,7 @@ def read_selections(path: Path, flags: Mapping[str, Any]) -> list[Selection]:
     return [make_selection({**data, **part, **flags}) for part in parts]
 
 
-def make_selection(values: Mapping[str, Any]) -> Selection:
+def make_selection(values: Mapping[Any, Any]) -> Selection:
     """A selection from flags or from YAML, where one name may stand for a list of one."""
     known = [f.name for f in dataclasses.fields(Selection)]
     for name in values:
