@@ -45,7 +45,7 @@ def train(
 
     `schedule`, `learner`, `planning` and `critic` change single settings of the suite's preset,
     such as `schedule={"updates": 100}` or `learner={"training.anneal": True}`; `fresh` deletes
-    what the folder holds of the run first. Whatever goes wrong raises `UserError` with one sentence.
+    what the folder holds of the run first. Whatever goes wrong raises `UserError` with a sentence.
     """
     num_tasks = None if num_tasks is None else _whole("num_tasks", num_tasks)
     config = resolve(
