@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo demo-cartpole test test-all lint format types bench setup setup-dev clean
+.PHONY: demo demo-cartpole test test-all fuzz lint format types bench setup setup-dev clean
 
 demo: setup  ## HyperCRL beside fine-tuning on three pusher tasks, ending in a report page
 	$(BIN)/hypercrl sweep --suite pusher --method hypercrl finetune --seeds 1 --tasks 3 --videos --out runs/demo
@@ -17,6 +17,9 @@ test: setup-dev lint types  ## everything but the learning tests that take minut
 
 test-all: setup-dev lint types  ## those too, and everything compiled as for a user
 	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/pytest -n 2 --dist worksteal
+
+fuzz: setup-dev  ## whatever a person or a file may say, 20,000 times of each kind
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests/test_fuzz.py -n 2 --dist worksteal
 
 lint: setup-dev
 	$(BIN)/ruff check .

@@ -19,6 +19,8 @@ SOURCE = Path(hypercrl.__file__).parent
 ROOMS = (
     # what everybody may know
     "errors",
+    "reading",
+    "writing",
     "checks",
     "durations",
     "threads",

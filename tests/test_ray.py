@@ -25,6 +25,18 @@ def launch_on(address: str) -> tuple[str, ...]:
     return ("--launcher", "ray", "--address", address, "--no-report")
 
 
+def test_two_nodes_carry_out_a_run_each(tmp_path):
+    """The least that shows whether everything that a cluster needs is installed."""
+    with ray_cluster(2) as cluster:
+        args = ("--suite", "toy", "--method", "single", "--seeds", "2", "--tasks", "1")
+        status, output = sweep(tmp_path, *args, *launch_on(cluster.address), **QUIET)
+    assert status == 0, output
+    manifest = read_manifest(tmp_path)
+    assert [entry["state"] for entry in manifest.values()] == ["finished"] * 2
+    assert len({entry["attempts"][0]["pid"] for entry in manifest.values()}) == 2
+    assert len(set(metrics(tmp_path).values())) == 2
+
+
 @pytest.mark.slow
 def test_a_cluster_gives_the_metrics_of_single_runs(tmp_path):
     with ray_cluster(3) as cluster:
@@ -75,15 +87,18 @@ def test_a_cluster_keeps_its_runs_behind_a_url_and_can_be_interrupted(tmp_path):
     store = tmp_path / "store"
     name = "toy-slow-single-custom-s0"
     args = ("--suite", "toy-slow", "--method", "single", "--seeds", "2")
-    with ray_cluster(2, TOY_TROUBLE="1") as cluster:
+    # The second task waits for a file, so that no run can end before the signal comes.
+    gate = {"TOY_TROUBLE": "1", "TOY_GATE": str(tmp_path / "gate")}
+    with ray_cluster(2, **gate) as cluster:
         args += launch_on(cluster.address)
-        process = start_sweep(f"file://{store}", *args, TOY_TROUBLE="1", **QUIET)
+        process = start_sweep(f"file://{store}", *args, **gate, **QUIET)
         wait_until(lambda: b'"phase": "final"' in metrics(store).get(name, b""), process)
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate()
         assert process.returncode == 130, output
         assert attempts(store, name)[-1]["state"] == "stopped"
-        status, output = sweep(f"file://{store}", *args, TOY_TROUBLE="1", **QUIET)
+        (tmp_path / "gate").touch()
+        status, output = sweep(f"file://{store}", *args, **gate, **QUIET)
         assert status == 0, output
     names = [f"toy-slow-single-custom-s{seed}" for seed in range(2)]
     expected = single_runs(4)

@@ -15,6 +15,7 @@ from hypercrl.experiment import records
 from hypercrl.experiment.code import fingerprint, this_code
 from hypercrl.experiment.records import (
     Cost,
+    Diverged,
     Embeddings,
     End,
     Episode,
@@ -53,6 +54,7 @@ ONE_OF_EACH = (
         peak_bytes=99,
     ),
     Embeddings(1, ((0.0, 1.0), (2.0, 3.0))),
+    Diverged(**PLACE, what="loss"),
     End(),
     SessionTime(1, 20, 0.5),
     TaskTime(1, 9.0, 1.0, 2.0, 3.0, 3.0),
@@ -110,7 +112,7 @@ def write(folder: Path, *lines: str) -> Path:
 def test_a_line_that_was_being_written_is_left_out_and_any_other_is_told(tmp_path):
     good, torn = to_line(ONE_OF_EACH[1]), to_line(ONE_OF_EACH[2])[:20]
     assert len(read_run(write(tmp_path / "torn", good, torn)).episodes) == 1
-    with pytest.raises(UserError, match=r"Line 1 of .*metrics\.jsonl' cannot be read"):
+    with pytest.raises(UserError, match=r"Line 1 of .*metrics\.jsonl cannot be read"):
         read_run(write(tmp_path / "damaged", torn, good))
     newer = '{"kind": "of a later version"}'
     assert read_run(write(tmp_path / "newer", newer, good)).episodes

@@ -1,36 +1,97 @@
 """The command `hypercrl`.
 
-`hypercrl --help` answers at once: commands are imported only when they are called for, and
-bad input ends with one sentence and exit status 2.
+`hypercrl --help` answers at once: commands are imported only when they are called for. Whatever
+goes wrong ends with one sentence and a status that is not 0: 2 where the person can put it right,
+1 for anything else. `--debug`, anywhere, shows the traceback too.
 """
 
+import contextlib
 import importlib
+import os
 import pkgutil
 import signal
 import sys
+import traceback
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from hypercrl.errors import UserError
+from hypercrl.errors import UserError, in_one_sentence
 
 PACKAGE = "hypercrl.commands"
 NOT_A_COMMAND = {"arguments"}
+DEBUG = "--debug"
+STOPPED = "stopped; the same command takes up a run again."
 
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point; exits non-zero where something went wrong."""
-    args = sys.argv[1:] if argv is None else argv
+    given = sys.argv[1:] if argv is None else argv
+    args = [arg for arg in given if arg != DEBUG]
+    debug = len(args) < len(given)
+    _show_anything()
     try:
-        _dispatch(args)
+        with _interruptible() as stopped_by:
+            _dispatch(args)
     except UserError as error:
-        print(f"hypercrl: {error}", file=sys.stderr)
-        sys.exit(2)
+        _complain(error, 2, debug)
     except KeyboardInterrupt:
-        print("hypercrl: stopped; the same command takes up a run again.", file=sys.stderr)
-        sys.exit(128 + signal.SIGINT)
+        _say(STOPPED)
+        sys.exit(128 + (stopped_by or [signal.SIGINT])[0])
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(128 + signal.SIGPIPE)
+    except Exception as error:
+        _complain(error, 1, debug)
+
+
+def _complain(error: Exception, status: int, debug: bool) -> None:
+    if debug:
+        traceback.print_exception(error)
+    hint = "" if debug or isinstance(error, UserError) else f" Add {DEBUG} to see where."
+    _say(in_one_sentence(error) + hint)
+    sys.exit(status)
+
+
+def _say(text: str) -> None:
+    print(f"hypercrl: {text}", file=sys.stderr)
+
+
+def _show_anything() -> None:
+    """Letters that a terminal does not have are written out, as `\\u2013`."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """Ctrl-C, and a scheduler that takes the machine back, stop in order; a second time at once.
+
+    Runs are safe against an end at any moment, and the processes of a sweep end with it.
+    """
+    received: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        received.append(number)
+        if len(received) > 1:
+            os.write(2, f"hypercrl: {STOPPED}\n".encode())
+            os._exit(128 + number)
+        raise KeyboardInterrupt
+
+    before = {}
+    with contextlib.suppress(ValueError):  # not in the main thread
+        # What is started in the background of a script ignores Ctrl-C, and so do we then.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            before[signal.SIGTERM] = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield received
+    finally:
+        if not received:  # else a second signal still finds us while we leave
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _dispatch(args: list[str]) -> None:
@@ -64,6 +125,7 @@ def _print_help(commands: list[str]) -> None:
         summary = (folder / f"{command}.py").read_text().split("\n", 1)[0].strip('"')
         print(f"  {command:<8} {summary}")
     print("\n`hypercrl COMMAND --help` explains a command.")
+    print(f"{DEBUG}, anywhere, shows the traceback behind a sentence.")
 
 
 if __name__ == "__main__":

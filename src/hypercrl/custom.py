@@ -19,7 +19,7 @@ import numpy as np
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Encoding
-from hypercrl.errors import UserError
+from hypercrl.errors import UserError, boundary, describe
 from hypercrl.experiment.actor import Actor, check_reward
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
@@ -49,8 +49,8 @@ def suite_from_envs(
     episode length defaults to the time limit that Gymnasium knows, the encoding to plain
     differences, the preset to `default_preset`.
     """
-    if not name.replace("-", "_").isidentifier():
-        raise UserError(f"A suite's name is letters, digits, '-' and '_', unlike '{name}'.")
+    if not (isinstance(name, str) and name.replace("-", "_").isidentifier()):
+        raise UserError(f"A suite's name is letters, digits, '-' and '_', unlike {name!a}.")
     if not envs:
         raise UserError(f"The suite '{name}' needs at least one environment.")
     if episode_length is not None and episode_length < 1:
@@ -132,13 +132,15 @@ def default_preset(episode_length: int) -> Preset:
 def _task_names(
     suite: str, envs: Sequence[EnvSource], given: Sequence[str] | None
 ) -> Sequence[str]:
-    if given is None:
-        return [_describe(i, source) for i, source in enumerate(envs)]
-    if len(given) != len(envs):
+    names = [_describe(i, source) for i, source in enumerate(envs)] if given is None else given
+    if len(names) != len(envs):
         raise UserError(
-            f"The suite '{suite}' has {len(envs)} environments but {len(given)} task names."
+            f"The suite '{suite}' has {len(envs)} environments but {len(names)} task names."
         )
-    return given
+    for name in names:
+        if not isinstance(name, str) or not name.isprintable():
+            raise UserError(f"A task's name is one line of text, unlike {name!a}.")
+    return names
 
 
 def _describe(index: int, source: EnvSource) -> str:
@@ -151,12 +153,13 @@ def _describe(index: int, source: EnvSource) -> str:
 
 def _make(source: EnvSource, render_mode: str | None = None) -> gymnasium.Env:
     if callable(source):
-        return source()
+        with boundary("An environment of the suite", exits=True):
+            return source()
     env_id, kwargs = (source, {}) if isinstance(source, str) else source
     try:
         return gymnasium.make(env_id, render_mode=render_mode, **kwargs)
-    except (gymnasium.error.Error, TypeError) as error:
-        raise UserError(f"Gymnasium cannot make '{env_id}': {_first_line(error)}") from error
+    except Exception as error:
+        raise UserError(f"Gymnasium cannot make '{env_id}': {describe(error)}.") from error
 
 
 def _inspect(task: Task, episode_length: int | None, encoding: Encoding | None) -> Spec:
@@ -220,7 +223,3 @@ def _require_alike(first: str, expected: Spec, other: str, found: Spec) -> None:
                 f"All tasks of a suite must be alike, but {field.name} is {ours} in '{first}' "
                 f"and {theirs} in '{other}'."
             )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]

@@ -2,19 +2,26 @@
 
 import contextlib
 import dataclasses
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hypercrl.errors import UserError
+import numpy as np
+
+from hypercrl.errors import UserError, boundary, printable
 from hypercrl.experiment.actor import check_reward
 from hypercrl.experiment.config import RunConfig, change, resolve
 from hypercrl.experiment.display import Display, Silent
-from hypercrl.experiment.run_folder import read_config
+from hypercrl.experiment.rehearsal import rehearse, require_memory
+from hypercrl.experiment.run_folder import CONFIG, read_config
 from hypercrl.experiment.runner import CHECKPOINT_SECONDS, AfterTask, Runner
 from hypercrl.experiment.store import Store
 
+LONGEST_NAME = 200  # letters of a folder's name
 
+
+@boundary()
 def train(
     suite: str,
     method: str = "hypercrl",
@@ -38,8 +45,9 @@ def train(
 
     `schedule`, `learner`, `planning` and `critic` change single settings of the suite's preset,
     such as `schedule={"updates": 100}` or `learner={"training.anneal": True}`; `fresh` deletes
-    what the folder holds of the run first.
+    what the folder holds of the run first. Whatever goes wrong raises `UserError` with a sentence.
     """
+    num_tasks = None if num_tasks is None else _whole("num_tasks", num_tasks)
     config = resolve(
         suite,
         method,
@@ -48,16 +56,16 @@ def train(
         hypernet=hypernet,
         regulariser=regulariser,
         num_tasks=num_tasks,
-        seed=seed,
+        seed=_whole("seed", seed),
     )
     given = {"schedule": schedule, "learner": learner, "planning": planning, "critic": critic}
-    changes = {f"{part}.{n}": v for part, new in given.items() for n, v in (new or {}).items()}
-    config = change(config, changes)
+    config = change(config, _changes(given))
     folder = Path(out) if out is not None else default_folder(config)
     run(config, folder, Silent(), fresh=fresh, checkpoint_seconds=checkpoint_seconds, wandb=wandb)
     return folder
 
 
+@boundary()
 def extend(
     folder: str | Path,
     num_tasks: int,
@@ -72,7 +80,7 @@ def extend(
     """
     folder = Path(folder)
     config = RunConfig.from_stored(read_config(folder))
-    config = dataclasses.replace(config, num_tasks=num_tasks)
+    config = dataclasses.replace(config, num_tasks=_whole("num_tasks", num_tasks))
     run(config, folder, Silent(), checkpoint_seconds=checkpoint_seconds, wandb=wandb)
     return folder
 
@@ -92,7 +100,9 @@ def run(
     `after_task(t)` is called when task t has been learnt and the checkpoint says so.
     """
     with contextlib.closing(display):
-        _check(config, checkpoint_seconds)  # before anything is deleted
+        _check(config, checkpoint_seconds)
+        if fresh and (folder / CONFIG).exists():
+            rehearse(config)  # before anything is deleted
         with contextlib.closing(Store(folder, config, fresh=fresh, wandb=wandb)) as store:
             if store.replaced:
                 display.say(f"starting over: the run that was in {folder} has been deleted")
@@ -109,13 +119,46 @@ def run(
 
 def default_folder(config: RunConfig) -> Path:
     """Where a run goes unless told otherwise."""
-    return Path("runs") / f"{config.suite}-{config.method}-{config.preset}-s{config.seed}"
+    name = f"{config.suite}-{config.method}-{config.preset}-s{config.seed}"
+    return Path("runs") / require_name(name)
+
+
+def require_name(name: str) -> str:
+    """The name of a folder, which is neither a path nor anything that a terminal would obey."""
+    if not name.isprintable() or "/" in name or "\\" in name or len(name) > LONGEST_NAME:
+        raise UserError(
+            f"'{printable(name)[:LONGEST_NAME]}' cannot be the name of a folder; it may have up to "
+            f"{LONGEST_NAME} letters and no slash."
+        )
+    return name
 
 
 def _check(config: RunConfig, checkpoint_seconds: float) -> None:
     """Find out now what would otherwise stop the run in its third task."""
-    if not checkpoint_seconds >= 0:
+    if not (isinstance(checkpoint_seconds, int | float) and checkpoint_seconds >= 0):
         raise UserError(f"checkpoint_seconds cannot be {checkpoint_seconds}.")
-    suite = config.build_suite()
+    with boundary(f"The suite '{config.suite}'", exits=True):
+        suite = config.build_suite()
+    require_memory(config, suite)
     for task in suite.tasks:
         check_reward(task, suite.spec)
+
+
+def _whole(name: str, value: Any) -> int:
+    """A whole number of any kind, NumPy's for instance, as Python's own."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise UserError(f"{name} must be a whole number and not {value!a}.") from error
+
+
+def _changes(parts: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any]:
+    """Settings under their whole names; numbers and arrays of NumPy as Python's own."""
+    found = {}
+    for part, new in parts.items():
+        if not isinstance(new or {}, Mapping):
+            raise UserError(f"'{part}' must map names of settings to values.")
+        for name, value in (new or {}).items():
+            plain = isinstance(value, np.generic | np.ndarray)
+            found[f"{part}.{name}"] = value.tolist() if plain else value
+    return found

@@ -2,8 +2,8 @@
 
 Two point masses on a line, one light and one heavy. While the variable TOY_TROUBLE is set, the
 suites `toy-raises`, `toy-nan` and `toy-killed` misbehave, each in its own way, and the second
-task of `toy-slow` takes its time, so that a run can be interrupted there. Without it all of them
-give the same numbers as `toy`.
+task of `toy-slow` takes its time, so that a run can be interrupted there; with TOY_GATE it waits
+until the file of that name is there. Without it all of them give the same numbers as `toy`.
 """
 
 import dataclasses
@@ -65,6 +65,8 @@ class PointMass(gymnasium.Env):
         self.state = np.array([position + 0.3 * velocity, velocity], np.float32)
         if self.trouble == "slow" and self.mass == MASSES[1]:
             time.sleep(SLOW_SECONDS)
+            while not os.path.exists(os.environ.get("TOY_GATE", "/")):
+                time.sleep(SLOW_SECONDS)
         if self.steps == TROUBLE_STEP:
             self._misbehave()
         return self.state.copy(), 0.0, False, False, {}

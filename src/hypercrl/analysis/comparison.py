@@ -22,6 +22,8 @@ from hypercrl.analysis.metrics import Scores, Yardstick
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import Run
 
+LONGEST_SLUG = 100  # letters; file names end after 255 bytes
+
 _BEFORE_CODE = "0.1.0"
 """The version whose runs do not name the code that made them."""
 
@@ -116,7 +118,8 @@ def compare(runs: Sequence[Run], current: str = "") -> list[Comparison]:
         groups.setdefault((run.suite, run.preset, run.tasks), []).append(run)
     order = list(paper.SUITE_NAMES)
     keys = sorted(groups, key=lambda key: (_rank(key[0], order), *key))
-    plain = [re.sub(r"[^a-z0-9]+", "-", f"{key[0]} {key[1]}".lower()).strip("-") for key in keys]
+    slugs = (re.sub(r"[^a-z0-9]+", "-", f"{key[0]} {key[1]}".lower()).strip("-") for key in keys)
+    plain = [slug[:LONGEST_SLUG] or "suite" for slug in slugs]
     found = []
     for key, slug in zip(keys, make_unique(plain, "-"), strict=True):
         suite, preset, tasks = key

@@ -57,6 +57,7 @@ STYLE: Any = {
     "grid.linewidth": 0.5,
     "figure.facecolor": PAGE.light,
     "text.color": INK.light,
+    "text.parse_math": False,  # names with a dollar sign are names, and ours need no formulas
     "xtick.color": RULE.light,
     "ytick.color": RULE.light,
     "xtick.labelcolor": MUTED.light,

@@ -8,6 +8,7 @@ limit) videos are inside it. `template/report.html` is the page, `chapter.html` 
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -18,6 +19,7 @@ from hypercrl.analysis.highlights import find_highlights
 from hypercrl.analysis.palette import Colour, css_variables
 from hypercrl.analysis.rollouts import VideoShelf, filmed_tasks, scenes_of_task
 from hypercrl.analysis.table_formats import Table
+from hypercrl.errors import printable
 
 # Colours of the page that no figure uses.
 _PAGE_COLOURS = {
@@ -54,9 +56,13 @@ class Chapter:
 
 
 def build_page(
-    chapters: Sequence[Chapter], colours: Mapping[str, int], shelf: VideoShelf, version: str
+    chapters: Sequence[Chapter],
+    colours: Mapping[str, int],
+    shelf: VideoShelf,
+    version: str,
+    unreadable: Mapping[Path, str] | None = None,
 ) -> str:
-    """The whole page."""
+    """The whole page; `unreadable` says why folders were left out."""
     comparisons = [chapter.comparison for chapter in chapters]
     runs = [run for comparison in comparisons for run in comparison.runs]
     page = _templates().get_template("report.html")
@@ -65,6 +71,8 @@ def build_page(
         num_runs=len(runs),
         num_methods=len({entry.label for c in comparisons for entry in c.entries}),
         num_unfinished=sum(not run.complete for run in runs),
+        num_diverged=sum(run.diverged is not None for run in runs),
+        unreadable=[printable(reason) for reason in (unreadable or {}).values()],
         chapters=[_describe(chapter, comparisons, shelf) for chapter in chapters],
         colours=colours,
         palette={**css_variables(), **_PAGE_COLOURS},

@@ -9,12 +9,14 @@ report/
 
 import contextlib
 import importlib.metadata
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from hypercrl import reading, writing
 from hypercrl.analysis.comparison import Comparison, compare
 from hypercrl.analysis.drawing import Rendered, render
 from hypercrl.analysis.page import Chapter, build_page
@@ -23,8 +25,15 @@ from hypercrl.analysis.plots import build_drawings
 from hypercrl.analysis.rollouts import VideoShelf
 from hypercrl.analysis.table_formats import Table
 from hypercrl.analysis.tables import build_tables
-from hypercrl.errors import UserError
-from hypercrl.experiment.run_folder import Run, find_runs, read_run
+from hypercrl.errors import UserError, printable
+from hypercrl.experiment.run_folder import Run, find_runs, read_runs
+from hypercrl.reading import show
+
+PAGE = "index.html"
+OURS = {PAGE, "tables", "figures", "videos", f"{PAGE}{writing.PARTIAL}"}
+MARK = b"<title>hypercrl report"  # near the top of every page
+HEAD = 4_000  # bytes
+LARGEST_PAGE = 1_000_000_000
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and of how much."""
@@ -39,20 +48,25 @@ def write_report(
     it made the runs.
     """
     tell = progress or (lambda *_: None)
-    comparisons = compare(_read(runs, tell), current)
+    _require_ours(out)
+    readable, unreadable = _read(runs, tell)
+    comparisons = compare(readable, current)
     colours = assign_colours(comparisons)
     try:
-        for folder in (out, out / "tables", out / "figures"):
-            folder.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
+        for name in ("tables", "figures"):
+            writing.make_folder(out / name)
         chapters = [_chapter(comparison, colours, out, tell) for comparison in comparisons]
         tell("Writing the page", 0, 1)
         version = importlib.metadata.version("hypercrl")
-        page = build_page(chapters, colours, VideoShelf(out / "videos"), version)
-        (out / "index.html").write_text(page, encoding="utf-8")
+        page = build_page(chapters, colours, VideoShelf(out / "videos"), version, unreadable)
+        writing.replace(out / PAGE, page.encode())
     except OSError as error:
-        raise UserError(f"The report cannot be written to '{out}': {error.strerror}.") from error
+        raise UserError(
+            f"The report cannot be written to '{show(out)}': {error.strerror or error}."
+        ) from error
     tell("Writing the page", 1, 1)
-    return out / "index.html"
+    return out / PAGE
 
 
 @contextlib.contextmanager
@@ -70,16 +84,38 @@ def progress_bar(console: Console) -> Iterator[OnProgress]:
         yield tell
 
 
-def _read(paths: Sequence[Path], tell: OnProgress) -> list[Run]:
+def _read(paths: Sequence[Path], tell: OnProgress) -> tuple[list[Run], dict[Path, str]]:
     folders = find_runs(paths)
     if not folders:
         raise UserError("A report needs at least one run folder.")
-    runs = []
+    runs: list[Run] = []
+    unreadable: dict[Path, str] = {}
     for done, folder in enumerate(folders):
         tell("Reading runs", done, len(folders))
-        runs.append(read_run(folder))
+        more, bad = read_runs([folder])
+        runs += more
+        unreadable |= bad
     tell("Reading runs", len(folders), len(folders))
-    return runs
+    if not runs:
+        raise UserError(next(iter(unreadable.values())))
+    return runs, unreadable
+
+
+def _require_ours(out: Path) -> None:
+    """A report may take the place of a report, but of nothing else."""
+    if not out.is_dir():
+        return
+    names = set(os.listdir(out))
+    try:
+        page = reading.read_bytes(out / PAGE, LARGEST_PAGE)[:HEAD] if PAGE in names else MARK
+    except UserError:
+        page = b""
+    foreign = sorted(names - OURS) or ([] if MARK in page else [PAGE])
+    if foreign:
+        raise UserError(
+            f"'{show(out)}' holds {printable(', '.join(foreign[:3]))}, which is not of a report; "
+            "choose another --out."
+        )
 
 
 def _chapter(
@@ -106,9 +142,9 @@ def _write_table(table: Table, stem: Path) -> None:
         (".tex", table.to_latex()),
         (".csv", table.to_csv()),
     ):
-        stem.with_name(stem.name + ending).write_text(content, encoding="utf-8")
+        writing.replace(stem.with_name(stem.name + ending), content.encode())
 
 
 def _write_figure(figure: Rendered, stem: Path) -> None:
-    stem.with_name(stem.name + ".png").write_bytes(figure.png)
-    stem.with_name(stem.name + ".svg").write_text(figure.svg, encoding="utf-8")
+    writing.replace(stem.with_name(stem.name + ".png"), figure.png)
+    writing.replace(stem.with_name(stem.name + ".svg"), figure.svg.encode())

@@ -2,13 +2,14 @@
 
 import base64
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hypercrl import reading, writing
 from hypercrl.analysis.comparison import Comparison, Entry
 
+LARGEST_VIDEO = 1_000_000_000  # bytes
 EMBED_LIMIT = 24_000_000
 """Bytes of video that are written into the page itself; what exceeds it is put beside it."""
 
@@ -45,14 +46,12 @@ class VideoShelf:
 
     def place(self, file: Path, name: str) -> str:
         """The address under which the page finds the video."""
-        content_size = file.stat().st_size
-        if content_size <= self.room:
-            self.room -= content_size
-            encoded = base64.b64encode(file.read_bytes()).decode("ascii")
-            return f"data:video/mp4;base64,{encoded}"
-        self.folder.mkdir(exist_ok=True)
-        target = self.folder / f"{name}.mp4"
-        shutil.copyfile(file, target)
+        content = reading.read_bytes(file, LARGEST_VIDEO)
+        if len(content) <= self.room:
+            self.room -= len(content)
+            return f"data:video/mp4;base64,{base64.b64encode(content).decode('ascii')}"
+        target = writing.make_folder(self.folder) / f"{name}.mp4"
+        writing.replace(target, content)
         self.beside.append(target)
         return f"{self.folder.name}/{target.name}"
 

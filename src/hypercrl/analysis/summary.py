@@ -12,12 +12,17 @@ from hypercrl.analysis.table_formats import Table
 from hypercrl.analysis.tables.ranking import ranking_table
 from hypercrl.analysis.tables.returns import matrix_table
 from hypercrl.analysis.tables.runs import runs_table
-from hypercrl.experiment.run_folder import find_runs, read_run
+from hypercrl.errors import printable
+from hypercrl.experiment.run_folder import find_runs, read_runs
 
 
 def summarise(runs: Sequence[Path], console: Console, *, current: str = "") -> None:
     """Print r[i, j] of every method, their ranking, and what stands behind it."""
-    for comparison in compare([read_run(path) for path in find_runs(runs)], current):
+    readable, unreadable = read_runs(find_runs(runs))
+    for reason in unreadable.values():
+        line = f"Left out: {printable(reason)}"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for comparison in compare(readable, current):
         console.rule(escape(f"{comparison.title} · preset {comparison.preset}"))
         for build in (matrix_table, runs_table, ranking_table):
             table = build(comparison)
@@ -27,7 +32,7 @@ def summarise(runs: Sequence[Path], console: Console, *, current: str = "") -> N
 
 def _for_terminal(table: Table) -> rich_table.Table:
     written = rich_table.Table(title=escape(table.title), title_justify="left")
-    written.add_column(table.corner)
+    written.add_column(escape(table.corner))
     for k, column in enumerate(table.columns):
         is_prose = any(cells[k].is_prose for _, cells in table.rows)
         written.add_column(escape(column), justify="left" if is_prose else "right")

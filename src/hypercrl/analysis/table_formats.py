@@ -4,12 +4,17 @@ Its form for the page is in `template/parts.html`.
 """
 
 import csv
+import html
 import io
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hypercrl.analysis.formatting import UNDEFINED
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that spreadsheets calculate."""
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -62,11 +67,12 @@ class Table:
 
     def to_markdown(self) -> str:
         header = [self.corner, *self.columns]
-        lines = [f"### {self.title}", "", _markdown_row(header)]
+        lines = [f"### {_markdown(self.title)}", "", _markdown_row(header)]
         lines.append("|" + "|".join(["---", *["---:"] * len(self.columns)]) + "|")
         for name, cells in self.rows:
             lines.append(_markdown_row([name, *map(_markdown_cell, cells)]))
-        return "\n".join([*lines, "", self.reading, "", f"Runs: {self.sources}", ""])
+        below = ["", _markdown(self.reading), "", f"Runs: {_markdown(self.sources)}", ""]
+        return "\n".join([*lines, *below])
 
     def to_latex(self) -> str:
         rows = []
@@ -102,11 +108,11 @@ class Table:
             header += [f"{column} {name}".strip() for name in names] or [column]
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(header)
+        writer.writerow(map(_csv_text, header))
         for name, cells in self.rows:
-            row = [name]
+            row = [_csv_text(name)]
             for cell, names in zip(cells, kinds, strict=True):
-                row += [_csv_number(cell.numbers.get(n)) for n in names] or [cell.text]
+                row += [_csv_number(cell.numbers.get(n)) for n in names] or [_csv_text(cell.text)]
             writer.writerow(row)
         return buffer.getvalue()
 
@@ -120,12 +126,18 @@ class Table:
 
 
 def _markdown_row(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+    return "| " + " | ".join(map(_markdown, cells)) + " |"
 
 
 def _markdown_cell(cell: Cell) -> str:
     text = f"**{cell.text}**" if cell.best else cell.text
     return f"{text} ({cell.note})" if cell.note else text
+
+
+def _markdown(text: str) -> str:
+    """Text that brings no tags, links or columns of its own."""
+    escaped = html.escape(" ".join(text.split()), quote=False)
+    return re.sub(r"([|`\[\]])", r"\\\1", escaped)
 
 
 def _latex(text: str) -> str:
@@ -134,6 +146,11 @@ def _latex(text: str) -> str:
 
 def _latex_cell(cell: Cell) -> str:
     return rf"\textbf{{{_latex(cell.text)}}}" if cell.best else _latex(cell.text)
+
+
+def _csv_text(text: str) -> str:
+    """Text that a spreadsheet does not take for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _csv_number(value: float | None) -> str:

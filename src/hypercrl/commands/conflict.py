@@ -14,6 +14,7 @@ from typing import Annotated
 import tyro
 
 from hypercrl.commands.arguments import PluginOptions, parse_flags
+from hypercrl.errors import UserError
 from hypercrl.registry import load_plugin
 from hypercrl.threads import one_thread
 
@@ -28,6 +29,8 @@ class Options(PluginOptions):
 
 def run(args: list[str]) -> None:
     options = parse_flags(Options, args, prog="hypercrl conflict", doc=__doc__)
+    if options.episodes < 1:
+        raise UserError(f"--episodes must be at least 1, not {options.episodes}.")
     for plugin in options.plugin:
         load_plugin(plugin)
     os.environ.update(one_thread(os.environ))

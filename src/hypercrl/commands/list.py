@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import tyro
 
 from hypercrl.commands.arguments import PluginOptions, parse_flags
+from hypercrl.errors import printable
+from hypercrl.reading import show
 from hypercrl.registry import (
     hypernets,
     learners,
@@ -53,10 +55,11 @@ def run(args: list[str]) -> None:
 
 def _list_registry(title, registry, console) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title.capitalize(), title_justify="left", box=None, show_header=False)
     for name in registry.names():
-        table.add_row(f"[bold]{name}[/bold]", _summary(registry.get(name)))
+        table.add_row(Text(printable(name), "bold"), Text(_summary(registry.get(name))))
     console.print(table)
     console.print()
 
@@ -64,28 +67,28 @@ def _list_registry(title, registry, console) -> None:
 def _summary(factory) -> str:
     """The first sentence of the file that defines the variant."""
     text = sys.modules[factory.__module__].__doc__ or factory.__doc__ or ""
-    return " ".join(text.strip().split("\n\n")[0].split())
+    return printable(" ".join(text.strip().split("\n\n")[0].split()))
 
 
 def _list_runs(folder: Path, console) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     from hypercrl.errors import UserError
     from hypercrl.experiment.progress import read_progress
-    from hypercrl.experiment.run_folder import CONFIG
+    from hypercrl.experiment.run_folder import find_runs
 
-    found = sorted(path.parent for path in folder.rglob(CONFIG))
-    if not found:
-        raise UserError(f"There are no runs in {folder}.")
+    found = find_runs([folder])
     table = Table(box=None, header_style="bold")
     for column in ("run", "suite", "method", "seed", "task", "steps", "last return", "state"):
         table.add_column(column, justify="right" if column in ("steps", "last return") else "left")
     unreadable = []
     for path in found:
         try:
-            table.add_row(*read_progress(path).row(folder))
+            table.add_row(*map(Text, read_progress(path).row(folder)))
         except UserError as error:
+            table.add_row(Text(show(path.relative_to(folder))), *[""] * 6, "unreadable")
             unreadable.append(str(error))
     console.print(table)
     for sentence in unreadable:
-        console.print(sentence, highlight=False, soft_wrap=True)
+        console.print(printable(sentence), highlight=False, soft_wrap=True, markup=False)

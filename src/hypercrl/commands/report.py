@@ -13,6 +13,7 @@ from typing import Annotated
 import tyro
 
 from hypercrl.commands.arguments import parse_flags
+from hypercrl.reading import show
 
 
 @dataclass(frozen=True)
@@ -35,4 +36,5 @@ def run(args: list[str]) -> None:
     summarise(options.runs, console, current=current)
     with progress_bar(console) as progress:
         page = write_report(options.runs, options.out, current=current, progress=progress)
-    console.print(f"The report is {page}.", highlight=False, soft_wrap=True)
+    line = f"The report is {show(page)}."
+    console.print(line, highlight=False, soft_wrap=True, markup=False)

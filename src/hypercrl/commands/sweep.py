@@ -3,7 +3,7 @@
 The same command skips what is finished and goes on with what is not.
 """
 
-import signal
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from hypercrl.commands.arguments import PluginOptions, parse_flags
-from hypercrl.errors import UserError
+from hypercrl.errors import UserError, printable
 from hypercrl.registry import load_plugin
 
 if TYPE_CHECKING:
@@ -73,8 +73,6 @@ def run(args: list[str]) -> None:
 
     from hypercrl.sweep.location import open_location
 
-    # A scheduler that takes the machine back asks first; treat it like Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console()
     _leave_accelerators_alone()
     plugins = tuple(_absolute(plugin) for plugin in options.plugin)
@@ -92,7 +90,7 @@ def run(args: list[str]) -> None:
     if failed:
         console.print(f"{len(failed)} of {len(statuses)} runs failed:", style="bold red")
         for status in failed:
-            line = f"  {status.name}: {status.reason}"
+            line = f"  {status.name}: {printable(status.reason)}"
             console.print(line, markup=False, highlight=False, soft_wrap=True)
         console.print("The same command tries them again.")
         sys.exit(1)
@@ -153,8 +151,8 @@ def _conclude(
     from hypercrl.experiment.code import this_code
     from hypercrl.experiment.run_folder import CONFIG
 
-    location.refresh(status.name for status in statuses)
-    folders = [s.folder for s in statuses if (s.folder / CONFIG).exists()]
+    location.refresh(status.name for status in statuses if not status.damage)
+    folders = [s.folder for s in statuses if os.path.lexists(s.folder / CONFIG)]
     if not folders:
         return
     current = this_code().fingerprint
@@ -162,7 +160,8 @@ def _conclude(
     page = write_report(folders, location.view / REPORT, current=current)
     location.publish(page.parent)
     place = f"{out.rstrip('/')}/{page.relative_to(location.view)}"
-    console.print(f"The report is {place}.", highlight=False, soft_wrap=True)
+    line = f"The report is {printable(place)}."
+    console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _absolute(plugin: str) -> str:

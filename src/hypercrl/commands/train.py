@@ -138,5 +138,5 @@ def _train(config: "RunConfig", args: list[str]) -> None:
         after_task=filming,
     )
     if filming is not None and filming.problem:
-        console.print(filming.problem, highlight=False, soft_wrap=True)
-    console.print(f"The run is in {folder}.", highlight=False, soft_wrap=True)
+        console.print(filming.problem, highlight=False, soft_wrap=True, markup=False)
+    console.print(f"The run is in {folder}.", highlight=False, soft_wrap=True, markup=False)

@@ -18,7 +18,9 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from hypercrl.errors import UserError
+from hypercrl import reading, writing
+from hypercrl.errors import START_OVER, UserError, printable
+from hypercrl.reading import show
 
 FORMAT = "hypercrl-checkpoint"
 VERSION = 2
@@ -44,33 +46,38 @@ def save(path: Path, arrays: Arrays, info: dict[str, Any]) -> None:
         "checksum": _checksum(arrays, text),
     }
     # The library's own `save_file` writes under a name that a crash would leave behind.
-    temporary = write_durably(partial(path), safetensors.numpy.save(arrays, metadata))
-    if path.exists():
+    temporary = writing.write_new(partial(path), safetensors.numpy.save(arrays, metadata))
+    if os.path.lexists(path):
         os.replace(path, previous(path))
     os.replace(temporary, path)
-    sync(path.parent)
+    writing.sync(path.parent)
 
 
 def load(path: Path) -> tuple[Arrays, dict[str, Any]]:
     """Read and verify one file."""
     try:
+        reading.require_regular(path)
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") != FORMAT:
-                raise UserError(f"{path} is not a checkpoint of hypercrl.")
+                raise UserError(f"{show(path)} is not a checkpoint of hypercrl.")
             if metadata.get("version") != str(VERSION):
+                version = printable(metadata.get("version", ""))[:20]
                 raise UserError(
-                    f"{path} has version {metadata.get('version')} of the checkpoint format and "
+                    f"{show(path)} has version {version} of the checkpoint format and "
                     f"this hypercrl reads version {VERSION}; go on with the release that wrote it."
                 )
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        info = json.loads(metadata["info"])
-    except FileNotFoundError:
+        info = reading.parse_json(metadata["info"])
+        reading.check(info)
+    except (FileNotFoundError, UserError):
         raise
-    except (safetensors.SafetensorError, KeyError, ValueError, RecursionError) as error:
-        raise UserError(_damaged(path)) from error
     except OSError as error:
-        raise UserError(f"The checkpoint {path} cannot be read: {error}.") from error
+        raise UserError(
+            f"The checkpoint {show(path)} cannot be read: {error.strerror or error}."
+        ) from error
+    except Exception as error:  # kinds of numbers that NumPy lacks raise whatever they like
+        raise UserError(_damaged(path)) from error
     genuine = _checksum(arrays, metadata["info"]) == metadata.get("checksum")
     if not (genuine and isinstance(info, dict)):
         raise UserError(_damaged(path))
@@ -127,28 +134,6 @@ def section(arrays: Arrays, prefix: str) -> Arrays:
     return {rest[1:]: arrays[name] for name, rest in found.items() if rest[:1] in ("", "/")}
 
 
-def write_durably(path: Path, content: bytes) -> Path:
-    """Write a file that is whole, and on the disk, before anything is renamed to its name."""
-    try:
-        with open(path, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        path.unlink(missing_ok=True)  # on a full disk, half a file is in the way
-        raise
-    return path
-
-
-def sync(folder: Path) -> None:
-    """Make renames within a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _bytes(array: np.ndarray) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
@@ -189,7 +174,7 @@ def _checksum(arrays: Arrays, text: str) -> str:
 def _damaged(path: Path) -> str:
     way_out = (
         "delete it to continue from the one before, which was kept"
-        if previous(path).exists()
-        else "start over with --fresh"
+        if os.path.lexists(previous(path))
+        else START_OVER
     )
-    return f"The checkpoint {path} is damaged or cut short; {way_out}."
+    return f"The checkpoint {show(path)} is damaged or cut short; {way_out}."

@@ -19,6 +19,7 @@ from hypercrl.experiment.run_folder import Code
 SOURCES = (".py", ".xml")
 LOOKS_ON = {
     *("analysis", "commands", "sweep", "cli.py", "durations.py", "threads.py"),
+    *("errors.py", "reading.py", "writing.py", "experiment/rehearsal.py"),
     *("experiment/checkpoint.py", "experiment/code.py", "experiment/conflict.py"),
     *("experiment/display.py", "experiment/lock.py", "experiment/progress.py"),
     *("experiment/recorder.py", "experiment/records.py", "experiment/run_folder.py"),

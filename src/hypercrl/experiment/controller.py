@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hypercrl.errors import UserError
+from hypercrl.errors import UserError, boundary
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.config import RunConfig
 from hypercrl.experiment.learnt import learner_state
@@ -89,6 +89,7 @@ class Controller:
         return np.clip(np.asarray(plan.action), low, high)
 
 
+@boundary("The run's controller")
 def load(run: str | Path) -> Controller:
     """The controller of a run's folder."""
     folder = Path(run)

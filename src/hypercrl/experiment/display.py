@@ -4,6 +4,7 @@ import time
 from abc import ABC, abstractmethod
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from hypercrl.durations import duration
@@ -112,7 +113,8 @@ class PlainLines(Display):
 
     def _print(self, text: str) -> None:
         name = f"{self._config.suite} {self._config.method} seed {self._config.seed}"
-        self._console.print(f"{name} | {text}", highlight=False, soft_wrap=True)
+        line = f"{name} | {text}"
+        self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 class LiveLine(Display):
@@ -136,7 +138,7 @@ class LiveLine(Display):
         self._progress.start()
 
     def say(self, text):
-        self._progress.console.print(text, highlight=False, soft_wrap=True)
+        self._progress.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def resume(self, task, step):
         self._pace.start_at(task, step)
@@ -179,7 +181,8 @@ class LiveLine(Display):
 
     def _title(self, task: int) -> str:
         config = self._config
-        return f"{config.suite} {config.method} s{config.seed} task {task + 1}/{config.num_tasks}"
+        run = escape(f"{config.suite} {config.method}")
+        return f"{run} s{config.seed} task {task + 1}/{config.num_tasks}"
 
 
 class Pace:

@@ -1,15 +1,21 @@
 """What happens in a run, and where: records for its store and words for whoever is watching."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from equinox import is_array
 
+from hypercrl.errors import UserError
 from hypercrl.experiment.display import Display
 from hypercrl.experiment.episode import Step
 from hypercrl.experiment.records import (
     Cost,
+    Diverged,
     Embeddings,
     End,
     Episode,
@@ -85,6 +91,25 @@ class Recorder:
         self._store.record(SessionTime(at.task, at.step, seconds))
         self._display.session(validation)
 
+    def require_finite(
+        self, at: Position, state: Any, losses: Mapping[str, float] | None = None
+    ) -> None:
+        """Stop a run that diverged, which is not yet in any checkpoint, and say where."""
+        what: Literal["loss", "parameters"]
+        if not all(math.isfinite(loss) for loss in (losses or {}).values()):
+            what = "loss"
+        elif not _is_finite(state):
+            what = "parameters"
+        else:
+            return
+        self._store.record(Diverged(at.task, at.step, self.total_step(at), what))
+        verb = "is" if what == "loss" else "are"
+        raise UserError(
+            f"The run diverged in task {at.task + 1} after {at.step} planned steps: its {what} "
+            f"{verb} not finite any more. The last good checkpoint is kept; smaller steps "
+            "(learning_rate) may help."
+        )
+
     def evaluation(self, found: Evaluation) -> None:
         self._store.record(found)
         self._display.test(found.task, found.after, found.mean)
@@ -122,3 +147,13 @@ class Recorder:
 
     def end(self) -> None:
         self._store.record(End())
+
+
+def _is_finite(state: Any) -> bool:
+    """Whether all of a learner's real numbers are."""
+    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(state) if _is_real(leaf)]
+    return all(np.isfinite(array).all() for array in arrays)
+
+
+def _is_real(leaf: Any) -> bool:
+    return is_array(leaf) and jnp.issubdtype(leaf.dtype, jnp.floating)

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
+from hypercrl import reading
+
 T = TypeVar("T")
 
 METRICS, TIMING = "metrics", "timing"
@@ -126,6 +128,14 @@ class Embeddings(Record):
 
 
 @dataclass(frozen=True)
+class Diverged(Placed):
+    """The method's numbers are not finite any more; the run stopped here."""
+
+    kind = "diverged"
+    what: Literal["loss", "parameters"]
+
+
+@dataclass(frozen=True)
 class End(Record):
     """The run is complete."""
 
@@ -166,6 +176,7 @@ KINDS: dict[tuple[str, str], type[Record]] = {
         Evaluation,
         Cost,
         Embeddings,
+        Diverged,
         End,
         SessionTime,
         TaskTime,
@@ -186,10 +197,7 @@ def from_line(file: str, line: str) -> Record | None:
     """
     if len(line) > LONGEST_LINE:
         raise ValueError(f"it is longer than {LONGEST_LINE:,} characters")
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("it is not valid JSON") from error
+    data = reading.parse_json(line)
     if not isinstance(data, dict) or not isinstance(data.get("kind"), str):
         raise ValueError("it is not a record")
     kind = KINDS.get((file, data["kind"]))
@@ -221,21 +229,24 @@ def _convert(name: str, hint: Any, value: Any) -> Any:
         return None if value is None else _convert(name, inner[0], value)
     if hint is float and value is None:
         return math.nan
+    if type(value) in (int, float):
+        reading.check_number(value)
     if hint is float and type(value) in (int, float):
         return float(value)
     if hint in (int, bool, str) and type(value) is hint:
         return value
-    if origin is Literal and value in inner:
+    if origin is Literal and isinstance(value, str) and value in inner:
         return value
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(_convert(name, inner[0], one) for one in value)
     if origin is Mapping and isinstance(value, Mapping):
+        reading.check_names(list(value))
         return {str(key): _convert(name, inner[1], one) for key, one in value.items()}
     if hint is Any:
         return value
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
         return parse(typing.cast(type, hint), value)
-    raise ValueError(f"its '{name}' cannot be {str(value)[:40]!r}")
+    raise ValueError(f"its '{name}' cannot be {ascii(value)[:40]}")
 
 
 def _finite(value: Any) -> Any:

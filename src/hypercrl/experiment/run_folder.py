@@ -2,22 +2,26 @@
 
 Reports, lists, sweeps and the store itself read a run here and nowhere else. A run may be
 unfinished, and a line that was being written when it stopped is ignored; any other line that
-cannot be read is an error that names the file and the line.
+cannot be read is an error that names the file and the line. Whoever reads many runs at once
+leaves out such a folder, with its reason, and goes on.
 """
 
 import dataclasses
 import json
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hypercrl.errors import UserError
+from hypercrl import reading
+from hypercrl.errors import UserError, printable
 from hypercrl.experiment import records
 from hypercrl.experiment.records import (
     Cost,
+    Diverged,
     Embeddings,
     End,
     Episode,
@@ -28,13 +32,19 @@ from hypercrl.experiment.records import (
     SessionTime,
     TaskTime,
 )
+from hypercrl.reading import show
 
 CONFIG = "config.json"
 CHECKPOINT = "checkpoint.safetensors"
 VIDEOS = "videos"
 LOCK = ".lock"
+MOST_TASKS = 2_000  # that are compared with each other
+DEEPEST_FOLDER = 32  # below the one that is looked through for runs
 
-_VIDEO_NAME = re.compile(r"task-(\d+)-after-(\d+)\.mp4")
+BEFORE_A_RUN = re.compile(r"\.lock|run\.log|attempts\.json|.*\.json.*\.partial")
+"""What may be in a folder before its configuration: a claim, a log, what was being written."""
+
+_VIDEO_NAME = re.compile(r"task-([0-9]{1,6})-after-([0-9]{1,6})\.mp4")
 
 R = TypeVar("R", bound=Record)
 
@@ -118,6 +128,7 @@ class Run:
     task_times: tuple[TaskTime, ...]
     videos: Mapping[tuple[int, int], Path]  # (task, after): file
     complete: bool
+    diverged: Diverged | None = None
 
     @property
     def suite(self) -> str:
@@ -150,11 +161,11 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.is_dir():
             raise UserError(
-                f"There is no folder '{path}'; name a run folder or one that holds runs."
+                f"There is no folder '{show(path)}'; name a run folder or one that holds runs."
             )
-        inside = [path] if (path / CONFIG).is_file() else _run_folders(path)
+        inside = [path] if os.path.lexists(path / CONFIG) else _run_folders(path)
         if not inside:
-            raise UserError(f"The folder '{path}' holds no run: no {CONFIG} was found in it.")
+            raise UserError(f"The folder '{show(path)}' holds no run: there is no {CONFIG} in it.")
         for folder in inside:
             found.setdefault(folder.resolve(), folder)
     return list(found.values())
@@ -164,19 +175,30 @@ def read_config(folder: Path) -> StoredConfig:
     """A run's configuration; one sentence where the folder is not a run."""
     path = folder / CONFIG
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = reading.read_json(path, reading.LARGEST_CONFIG)
     except FileNotFoundError as error:
-        raise UserError(f"{folder} is not a run: it has no {CONFIG}.") from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is damaged: it is not valid JSON.") from error
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error}.") from error
-    if not isinstance(data, dict):
-        raise UserError(f"{path} is not the configuration of a run.")
+        raise UserError(f"{show(folder)} is not a run: it has no {CONFIG}.") from error
     try:
-        return records.parse(StoredConfig, data)
+        if not isinstance(data, dict):
+            raise ValueError("it maps no names to values")
+        reading.check_names(data)
+        return _plausible(records.parse(StoredConfig, data))
     except ValueError as error:
-        raise UserError(f"{path} is not the configuration of a run: {error}.") from error
+        raise UserError(f"{show(path)} is not the configuration of a run: {error}.") from error
+
+
+def require_ours(folder: Path) -> None:
+    """Complain about a folder that holds something, but no run: it is somebody else's."""
+    if folder.is_symlink() and not (folder / CONFIG).is_file():
+        raise UserError(f"{show(folder)} is a link to a folder that holds no run.")
+    if not folder.is_dir() or os.path.lexists(folder / CONFIG):
+        return
+    foreign = sorted(name for name in os.listdir(folder) if not BEFORE_A_RUN.fullmatch(name))
+    if foreign:
+        raise UserError(
+            f"{show(folder)} holds {printable(', '.join(foreign[:5]))} but no {CONFIG}, so it is "
+            "not a run that could be continued; choose another --out."
+        )
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -187,7 +209,7 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 def read_run(path: Path) -> Run:
     """Read one run folder."""
     config = read_config(path)
-    found = list(read_records(path))
+    found = list(read_records(path, num_tasks=config.num_tasks))
 
     def of(kind: type[R]) -> tuple[R, ...]:
         return tuple(record for record in found if isinstance(record, kind))
@@ -203,23 +225,41 @@ def read_run(path: Path) -> Run:
         embeddings=of(Embeddings),
         session_times=of(SessionTime),
         task_times=of(TaskTime),
-        videos=_find_videos(path / VIDEOS),
+        videos=_find_videos(path / VIDEOS, config.num_tasks),
         complete=bool(of(End)),
+        diverged=next(iter(of(Diverged)), None),
     )
 
 
-def read_records(folder: Path, files: Sequence[str] = records.FILES) -> Iterator[Record]:
-    """All records of a run, file by file, in the order in which they were written."""
+def read_runs(folders: Sequence[Path]) -> tuple[list[Run], dict[Path, str]]:
+    """Run folders, and why those that are left out cannot be read."""
+    runs: list[Run] = []
+    unreadable: dict[Path, str] = {}
+    for folder in folders:
+        try:
+            runs.append(read_run(folder))
+        except UserError as error:
+            unreadable[folder] = str(error)
+    return runs, unreadable
+
+
+def read_records(
+    folder: Path, files: Sequence[str] = records.FILES, *, num_tasks: int = MOST_TASKS
+) -> Iterator[Record]:
+    """All records of a run of so many tasks, file by file, in the order of their writing."""
     for file in files:
         path = folder / f"{file}.jsonl"
         lines = _read_lines(path)
         for number, line in enumerate(lines, start=1):
             try:
                 record = records.from_line(file, line)
+                _require_place(record, num_tasks)
             except ValueError as error:
                 if number == len(lines):
                     break  # it was being written when the run stopped
-                raise UserError(f"Line {number} of '{path}' cannot be read: {error}.") from error
+                raise UserError(
+                    f"Line {number} of {show(path)} cannot be read: {error}."
+                ) from error
             if record is not None:
                 yield record
 
@@ -230,25 +270,62 @@ def video_name(task: int, after: int) -> str:
 
 
 def _run_folders(path: Path) -> list[Path]:
-    return sorted(config.parent for config in path.rglob(CONFIG))
+    """Folders with a configuration, however broken it is; links are not followed."""
+    found, todo = [], [(path, 0)]
+    while todo:
+        folder, depth = todo.pop()
+        try:
+            with os.scandir(folder) as inside:
+                entries = list(inside)
+        except OSError:
+            continue  # not ours to read
+        if any(entry.name == CONFIG for entry in entries):
+            found.append(folder)
+        if depth < DEEPEST_FOLDER:
+            folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+            todo += [(folder / entry.name, depth + 1) for entry in folders]
+    return sorted(found)
+
+
+def _plausible(config: StoredConfig) -> StoredConfig:
+    """Refuse, by a ValueError, what no run of ours could have."""
+    if not 1 <= config.num_tasks <= min(len(config.tasks), MOST_TASKS):
+        raise ValueError(f"it has {len(config.tasks)} tasks and not {config.num_tasks}")
+    if type(config.schedule.get("steps_per_task", 0)) is not int or config.total_steps < 0:
+        raise ValueError("its 'steps_per_task' is no number of steps")
+    if config.seed < 0:
+        raise ValueError(f"its seed is {config.seed}")
+    return config
+
+
+def _require_place(record: Record | None, num_tasks: int) -> None:
+    """Refuse, by a ValueError, a record of a moment that a run does not have."""
+    for name in ("task", "after"):
+        task = getattr(record, name, 0)
+        if not 0 <= task < num_tasks:
+            raise ValueError(f"its '{name}' is {task} in a run of {num_tasks} tasks")
+    if isinstance(record, records.Placed) and min(record.step, record.total_step) < 0:
+        raise ValueError("it happened before the run began")
 
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        # A torn line may end within a character; it is the parser that judges the line.
-        text = path.read_text(encoding="utf-8", errors="replace")
+        content = reading.read_bytes(path, reading.LARGEST_RECORDS)
     except FileNotFoundError:
         return []
-    except OSError as error:
-        raise UserError(f"The file '{path}' cannot be read: {error}.") from error
+    # A torn line may end within a character; it is the parser that judges the line.
+    text = content.decode("utf-8", errors="replace")
     return text.rstrip("\n").split("\n") if text else []
 
 
-def _find_videos(folder: Path) -> dict[tuple[int, int], Path]:
-    if not folder.is_dir():
+def _find_videos(folder: Path, num_tasks: int) -> dict[tuple[int, int], Path]:
+    """By task and moment; a link is none, since whatever it leads to would be shown."""
+    if folder.is_symlink() or not folder.is_dir():
         return {}
-    matches = ((_VIDEO_NAME.fullmatch(file.name), file) for file in sorted(folder.iterdir()))
-    return {(int(m[1]), int(m[2])): file for m, file in matches if m}
+    files = [file for file in sorted(folder.iterdir()) if reading.is_regular(file)]
+    matches = ((_VIDEO_NAME.fullmatch(file.name), file) for file in files)
+    found = {(int(m[1]), int(m[2])): file for m, file in matches if m}
+    return {place: file for place, file in found.items() if max(place) < num_tasks}
 
 
 def _is_endless(value: Any) -> bool:

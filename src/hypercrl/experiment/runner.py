@@ -26,7 +26,7 @@ from equinox import is_array
 from hypercrl.data.buffer import Buffer
 from hypercrl.data.memory import TaskMemory
 from hypercrl.data.room import enlarge, room_for
-from hypercrl.errors import UserError
+from hypercrl.errors import START_OVER, UserError
 from hypercrl.experiment import checkpoint, streams
 from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.config import RunConfig
@@ -161,6 +161,7 @@ class Runner:
                     key=self._key("critic_update", self.at.task, self.at.sessions),
                 )
             info = {name: float(value) for name, value in info.items()}
+        self.recorder.require_finite(self.at, self.state, info)
         seconds = time.perf_counter() - start
         self.model = self.learner.predict(self.state, self.at.task)
         validation = float(validation_error(self.model, self.suite.spec, data))
@@ -214,6 +215,7 @@ class Runner:
         """Let the learner settle what it has learnt, and leave the task's data behind."""
         data = self.buffer.transitions()
         self.state = self.learner.end_task(self.state, data, key=self._key("end", self.at.task))
+        self.recorder.require_finite(self.at, self.state)
         self.values.end_task()
         self._note_bytes(data)
         rng = streams.generator(self.config.seed, "keep", self.at.task)
@@ -338,7 +340,7 @@ def _must_fit(store: Store) -> Iterator[None]:
     """A checkpoint that is whole, but not one of this run."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise UserError(
-            f"The checkpoint in {store.folder} does not fit the run; start over with --fresh."
+            f"The checkpoint in {store.folder} does not fit the run; {START_OVER}."
         ) from error

@@ -21,9 +21,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from hypercrl.errors import UserError
+from hypercrl import writing
+from hypercrl.errors import START_OVER, UserError
 from hypercrl.experiment import checkpoint, lock, records
 from hypercrl.experiment.code import this_code
 from hypercrl.experiment.config import RunConfig, completed, versions
@@ -36,6 +37,7 @@ from hypercrl.experiment.run_folder import (
     StoredConfig,
     differences,
     read_config,
+    require_ours,
 )
 from hypercrl.experiment.trackers import (
     TensorBoard,
@@ -45,18 +47,19 @@ from hypercrl.experiment.trackers import (
     scalars,
 )
 
-# Everything of a run, in the order in which it is deleted: the configuration goes last, so that
-# a folder without one holds nothing of ours.
+EVENTS = "events"
+
+# Everything of a run, in the order in which it is deleted. The configuration is never missing in
+# between: the new one takes the place of the old.
 CONTENTS = (
     CHECKPOINT,
     checkpoint.previous(Path(CHECKPOINT)).name,
     checkpoint.partial(Path(CHECKPOINT)).name,
     *(f"{name}.jsonl" for name in records.FILES),
-    "events",
+    EVENTS,
     VIDEOS,
     "wandb",
     "wandb.id",
-    CONFIG,
 )
 
 
@@ -77,11 +80,11 @@ class Store:
         if wandb:
             require_wandb()
         with self._explain(), contextlib.ExitStack() as opened:
+            self._config.to_json()  # what cannot be written is told before anything is touched
+            require_ours(folder)
             folder.mkdir(parents=True, exist_ok=True)
             opened.callback(self._take_lock().release)
-            if fresh:
-                self._clear()
-            self._settle_config()
+            self._settle_config(fresh=fresh)
             self._files = {name: opened.enter_context(self._open(name)) for name in records.FILES}
             self._opened = opened.pop_all()
 
@@ -147,7 +150,7 @@ class Store:
         if info.get("run") not in self._fingerprints():
             raise UserError(
                 f"The checkpoint in {self.folder} is of another run than its {CONFIG}; put the "
-                "run's own back, or start over with --fresh."
+                f"run's own back, or {START_OVER}."
             )
         self._cut_records(info["lengths"])
         self._resumed_at = self._step = info["total_step"]
@@ -186,35 +189,28 @@ class Store:
             )
         return taken
 
+    def _settle_config(self, *, fresh: bool) -> None:
+        """Write the configuration, or make sure that the folder's run is this one."""
+        if os.path.lexists(self.folder / CONFIG):
+            self._stored = read_config(self.folder)
+            if not fresh:
+                self._require_same_run()
+                self.extended = self._config.num_tasks - self._stored.num_tasks
+                return
+            self._clear()
+        self._write_config(
+            dataclasses.replace(self._config, code=(this_code(),), versions=versions())
+        )
+
     def _clear(self) -> None:
-        """Delete a run; a folder that holds none stays as it is."""
-        if not (self.folder / CONFIG).exists():
-            return
-        read_config(self.folder)
+        """Delete everything of a run but its configuration; links go, their targets stay."""
         for name in CONTENTS:
             path = self.folder / name
-            if path.is_dir():
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
         self.replaced = True
-
-    def _settle_config(self) -> None:
-        """Write the configuration, or make sure that the folder's run is this one."""
-        if (self.folder / CONFIG).exists():
-            self._stored = read_config(self.folder)
-            self._require_same_run()
-            self.extended = self._config.num_tasks - self._stored.num_tasks
-            return
-        foreign = [name for name in CONTENTS if (self.folder / name).exists()]
-        if foreign:
-            raise UserError(
-                f"{self.folder} holds {', '.join(foreign)} but no {CONFIG}, so it is not a run "
-                "that could be continued; choose another --out."
-            )
-        self._write_config(
-            dataclasses.replace(self._config, code=(this_code(),), versions=versions())
-        )
 
     def _require_same_run(self) -> None:
         """The folder's run has the settings asked for, and no more tasks than are asked for."""
@@ -223,34 +219,29 @@ class Store:
             raise UserError(
                 f"{self.folder} holds a run of {tasks} tasks, and fewer are asked for "
                 f"({self._config.num_tasks}); ask for as many or more to go on, choose another "
-                "--out, or start over with --fresh."
+                f"--out, or {START_OVER}."
             )
         asked = self._config.first(tasks)
         changed = differences(completed(self._stored).identity(), asked.identity())
         if changed:
             raise UserError(
                 f"{self.folder} holds a run with other settings ({', '.join(changed)}); "
-                "choose another --out, or start over with --fresh."
+                f"choose another --out, or {START_OVER}."
             )
 
     def _write_config(self, config: StoredConfig) -> None:
-        """Put the configuration in its place as a whole."""
         self._stored = config
-        path = self.folder / CONFIG
-        content = config.to_json().encode()
-        os.replace(checkpoint.write_durably(path.with_suffix(".partial"), content), path)
+        writing.replace(self.folder / CONFIG, config.to_json().encode())
 
-    def _open(self, name: str):
-        path = self.folder / f"{name}.jsonl"
-        path.touch()
-        return open(path, "r+b")
+    def _open(self, name: str) -> BinaryIO:
+        return writing.open_in_place(self.folder / f"{name}.jsonl")
 
     def _cut_records(self, lengths: dict[str, int]) -> None:
         for name, file in self._files.items():
             if os.fstat(file.fileno()).st_size < lengths[name]:
                 raise UserError(
                     f"{self.folder / name}.jsonl is shorter than when the checkpoint was taken; "
-                    "put the whole file back, or start over with --fresh."
+                    f"put the whole file back, or {START_OVER}."
                 )
         with self._explain():
             for name, file in self._files.items():
@@ -262,13 +253,14 @@ class Store:
         if any(os.fstat(file.fileno()).st_size for file in self._files.values()):
             raise UserError(
                 f"{self.folder} holds the records of a run whose checkpoint is missing; put it "
-                "back, or start over with --fresh."
+                f"back, or {START_OVER}."
             )
 
     def _track(self, values: dict[str, float], step: int) -> None:
         with self._explain():
             if not self._trackers:
-                self._add_tracker(TensorBoard(self.folder / "events", self._resumed_at))
+                events = writing.make_folder(self.folder / EVENTS)
+                self._add_tracker(TensorBoard(events, self._resumed_at))
                 if self._wandb:
                     told = dataclasses.asdict(self._config)
                     self._add_tracker(WeightsAndBiases(self.folder, told))

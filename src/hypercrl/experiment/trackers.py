@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hypercrl import reading, writing
 from hypercrl.errors import UserError
 from hypercrl.experiment.records import Cost, Placed, RandomPolicy, Record
 
@@ -80,8 +81,8 @@ class WeightsAndBiases(Tracker):
     def __init__(self, folder: Path, config: dict[str, Any]):
         wandb = require_wandb()
         name = folder / "wandb.id"
-        if not name.exists():
-            name.write_text(uuid.uuid4().hex[:8])
+        if not reading.is_regular(name):
+            writing.replace(name, uuid.uuid4().hex[:8].encode())
         try:
             self._run = wandb.init(
                 project=os.environ.get("WANDB_PROJECT", PROJECT),

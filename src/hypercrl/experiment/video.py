@@ -1,6 +1,7 @@
 """Videos of a controller at work, or of a suite under random actions."""
 
 import contextlib
+import os
 import traceback
 import warnings
 from collections.abc import Callable
@@ -9,13 +10,17 @@ from pathlib import Path
 import imageio_ffmpeg
 import numpy as np
 
+from hypercrl import writing
+from hypercrl.errors import UserError, describe, in_one_sentence
 from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.controller import load
 from hypercrl.experiment.episode import Step, run_episode
 from hypercrl.experiment.run_folder import video_name
+from hypercrl.reading import show
 from hypercrl.types import Suite
 
 FRAMES_AHEAD = 10  # still frames at the end, so that the last pose can be seen
+ROOM_BYTES = 1_000_000  # more than most videos take; a disk without it is as good as full
 SMOOTH = 2.0  # exponent of the random actions: white noise would only make an arm tremble
 
 
@@ -36,15 +41,16 @@ class Filming:
             for task in range(self._num_tasks) if is_last else [after]:
                 path = self._run / video_name(task, after)
                 if not path.exists():
+                    writing.make_folder(path.parent)
                     record_run(self._run, task, path)
         except Exception as error:
             traceback.print_exc()
-            first = next(iter(str(error).splitlines()), type(error).__name__)
-            self.problem = f"No video could be made: {first}"
+            self.problem = f"No video could be made: {in_one_sentence(error)}"
 
 
 def record_run(run: Path, task: int, path: Path, *, seed: int = 0) -> float:
     """One episode of a task under a run's controller; returns the episode's return."""
+    require_free(path)
     controller = load(run)
     model = controller.model(task)  # an unlearnt task is refused before anything is rendered
     actor = Actor(
@@ -60,6 +66,7 @@ def record_run(run: Path, task: int, path: Path, *, seed: int = 0) -> float:
 
 def record_random(suite: Suite, task: int, path: Path, *, seed: int = 0) -> float:
     """One episode under smooth random actions, to see a suite before training."""
+    require_free(path)
     actor = Actor(
         suite.tasks[task],
         suite.spec,
@@ -86,15 +93,38 @@ def _record(actor: Actor, act: Callable[[], Step], path: Path) -> float:
     return total
 
 
+def require_free(path: Path) -> None:
+    """Complain before an episode is played, not after, where its video could not be kept."""
+    if path.suffix != ".mp4":
+        raise UserError(f"The video must be an .mp4 file, unlike '{show(path)}'.")
+    if os.path.lexists(path):
+        raise UserError(f"There is a '{show(path)}' already; name another file.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        writing.write_new(path, bytes(ROOM_BYTES))
+        path.unlink()
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"The video {show(path)} cannot be written: {reason}.") from error
+
+
 def write_video(path: Path, frames: list, fps: int) -> None:
     """H.264 in a form that every browser plays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width, _ = np.shape(frames[0])
-    with warnings.catch_warnings():
-        # The encoder is another program, started at once after the fork that JAX warns of.
-        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-        encoder = imageio_ffmpeg.write_frames(str(path), (width, height), fps=fps)
-        encoder.send(None)
-        for frame in frames + [frames[-1]] * FRAMES_AHEAD:
-            encoder.send(np.ascontiguousarray(frame, np.uint8))
-        encoder.close()
+    # The encoder is another program, which must not take a name for an option or follow a link.
+    unfinished = path.resolve().with_name(f"{path.stem}{writing.PARTIAL}.mp4")
+    os.close(writing.create(unfinished))
+    try:
+        with warnings.catch_warnings():
+            # It is started at once after the fork that JAX warns of.
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+            encoder = imageio_ffmpeg.write_frames(str(unfinished), (width, height), fps=fps)
+            encoder.send(None)
+            for frame in frames + [frames[-1]] * FRAMES_AHEAD:
+                encoder.send(np.ascontiguousarray(frame, np.uint8))
+            encoder.close()
+        os.replace(unfinished, path)
+    except Exception as error:
+        unfinished.unlink(missing_ok=True)
+        raise UserError(f"The video {show(path)} cannot be written: {describe(error)}.") from error

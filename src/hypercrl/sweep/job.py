@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from hypercrl import writing
+from hypercrl.errors import describe
 from hypercrl.experiment.records import parse
 from hypercrl.experiment.run_folder import StoredConfig
-from hypercrl.sweep.location import Location, open_location
+from hypercrl.sweep.location import ClaimLostError, Location, open_location
 from hypercrl.sweep.manifest import close_attempt
 from hypercrl.threads import one_thread
 
@@ -40,6 +42,7 @@ class Job:
     plugins: tuple[str, ...] = ()
     videos: bool = False
     checkpoint_seconds: float | None = None  # the runner's own if None
+    claim: str = ""  # by which the sweep holds the run; the results are kept while it does
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,12 @@ class RunProcess:
         with contextlib.ExitStack() as stack:
             location: Location = open_location(job.out)
             stack.callback(location.close)
-            self._workspace = stack.enter_context(location.workspace(job.name))
+            self._workspace = stack.enter_context(location.workspace(job.name, job.claim))
             folder = self._workspace.folder
-            log = stack.enter_context((folder / LOG).open("ab"))
+            log = stack.enter_context(writing.open_in_place(folder / LOG, at_end=True))
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hypercrl.sweep.worker"],
+                # -P: what lies in the current folder, a random.py for instance, is not imported.
+                [sys.executable, "-P", "-m", "hypercrl.sweep.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -87,7 +91,10 @@ class RunProcess:
 
     def poll(self) -> Outcome | None:
         """The outcome once the process has ended."""
-        self._workspace.save()
+        try:
+            self._workspace.save()
+        except ClaimLostError:
+            self.kill()  # another sweep does this run now
         if self._process.poll() is None:
             return None
         with self._opened:
@@ -98,8 +105,10 @@ class RunProcess:
             try:
                 close_attempt(self._workspace.folder, outcome.state, outcome.reason)
                 self._workspace.save(final=True)
+            except ClaimLostError:
+                return Outcome("elsewhere")
             except Exception as error:  # of whichever store it is
-                reason = outcome.reason or f"The results could not be saved: {error}"
+                reason = outcome.reason or f"The results could not be saved: {describe(error)}."
                 return Outcome("failed", reason)
         return outcome
 
@@ -115,7 +124,7 @@ class RunProcess:
         stdout: IO[bytes] | None = self._process.stdout
         assert stdout is not None
         text = stdout.read()
-        if text:
+        with contextlib.suppress(ValueError):  # the process ended while it was answering
             return parse(Outcome, json.loads(text))
         if self._stopping:
             return Outcome("stopped")

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hypercrl.errors import UserError
+from hypercrl import writing
+from hypercrl.errors import UserError, describe
 from hypercrl.experiment import lock
-from hypercrl.experiment.run_folder import LOCK
+from hypercrl.experiment.run_folder import LOCK, require_ours
+from hypercrl.reading import show
 
 CLAIMS = ".claims"
 MANIFEST_CLAIM = "manifest"
@@ -41,8 +43,15 @@ class Location(abc.ABC):
         """Put a file or folder that was made in the view where everyone finds it."""
 
     @abc.abstractmethod
-    def workspace(self, name: str) -> "contextlib.AbstractContextManager[Workspace]":
-        """A local folder to work on a run in."""
+    def workspace(
+        self, name: str, claim: str = ""
+    ) -> "contextlib.AbstractContextManager[Workspace]":
+        """A local folder to work on a run in, on behalf of whoever holds the claim."""
+
+    @property
+    def token(self) -> str:
+        """What its claims are known by elsewhere; empty where the system knows its processes."""
+        return ""
 
     @abc.abstractmethod
     def exclusive(self) -> contextlib.AbstractContextManager[Any]:
@@ -50,6 +59,10 @@ class Location(abc.ABC):
 
     def close(self) -> None:  # noqa: B027
         """Leave nothing behind on this machine."""
+
+
+class ClaimLostError(Exception):
+    """Another sweep may be working on the run by now; nothing of ours may be kept any more."""
 
 
 class Workspace:
@@ -69,10 +82,11 @@ class FolderLocation(Location):
         self.view = root
         self._claims: dict[str, Any] = {}
         try:
-            (root / CLAIMS).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
+            root.mkdir(parents=True, exist_ok=True)
+            writing.make_folder(root / CLAIMS)
+        except (OSError, ValueError) as error:
             raise UserError(
-                f"The output folder {root} cannot be written: {error.strerror}."
+                f"The output folder {show(root)} cannot be written: {describe(error)}."
             ) from error
 
     def claim(self, name: str) -> bool:
@@ -91,9 +105,9 @@ class FolderLocation(Location):
         pass
 
     @contextlib.contextmanager
-    def workspace(self, name: str) -> Iterator[Workspace]:
-        folder = self.view / name
-        folder.mkdir(parents=True, exist_ok=True)
+    def workspace(self, name: str, claim: str = "") -> Iterator[Workspace]:
+        folder = writing.make_folder(writing.below(self.view, name))
+        require_ours(folder)
         yield Workspace(folder)
 
     def exclusive(self) -> contextlib.AbstractContextManager[Any]:

@@ -9,18 +9,20 @@ import dataclasses
 import json
 import os
 import socket
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hypercrl import reading, writing
 from hypercrl.errors import UserError
 from hypercrl.experiment.run_folder import StoredConfig
+from hypercrl.reading import show
 
 ATTEMPTS = "attempts.json"
 MANIFEST = "manifest.json"
+DAMAGED = ".damaged"  # what a file's name ends with once it was put aside
 LOST = "The process vanished together with its machine or its launcher."
 
 Attempt = dict[str, Any]
@@ -67,19 +69,20 @@ def close_attempt(folder: Path, state: str, reason: str) -> None:
 def read_attempts(folder: Path) -> list[Attempt]:
     """All attempts at a run, the last one last."""
     try:
-        return json.loads((folder / ATTEMPTS).read_text())
-    except (FileNotFoundError, NotADirectoryError):
+        found = reading.read_json(folder / ATTEMPTS, reading.LARGEST_LIST)
+    except FileNotFoundError:
         return []
-    except ValueError as error:
-        raise UserError(f"{folder / ATTEMPTS} is damaged: it is not valid JSON.") from error
+    if not isinstance(found, list) or not all(_is_attempt(one) for one in found):
+        raise UserError(f"{show(folder / ATTEMPTS)} is damaged: it is no list of attempts.")
+    return found
 
 
 def failure_since(folder: Path, moment: str) -> str | None:
     """Why the last attempt at a run failed, if it ended after a moment in time."""
     attempts = read_attempts(folder)
     last = attempts[-1] if attempts else {}
-    failed = last.get("state") == "failed" and last.get("end", "") >= moment
-    return last.get("reason", "") if failed else None
+    failed = last.get("state") == "failed" and str(last.get("end", "")) >= moment
+    return str(last.get("reason", "")) if failed else None
 
 
 def write_manifest(root: Path, states: Mapping[str, tuple[StoredConfig, str]]) -> Path:
@@ -98,13 +101,7 @@ def write_manifest(root: Path, states: Mapping[str, tuple[StoredConfig, str]]) -
 
 def write_json(path: Path, data: Any) -> None:
     """Replace a file as a whole, even where several processes do so at once."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.name}", suffix=".partial", delete=False
-    ) as file:
-        json.dump(data, file, indent=1)
-        file.write("\n")
-    os.chmod(file.name, 0o644)  # temporary files are private; records are not
-    os.replace(file.name, path)
+    writing.replace(path, f"{json.dumps(data, indent=1)}\n".encode(), shared=True)
 
 
 def now() -> str:
@@ -113,7 +110,10 @@ def now() -> str:
 
 
 def _entry(folder: Path, config: StoredConfig, state: str) -> Entry:
-    attempts = read_attempts(folder)
+    try:
+        attempts = read_attempts(folder)
+    except UserError:
+        attempts = []  # the run itself says what is wrong with its folder
     return Entry(
         suite=config.suite,
         method=config.method,
@@ -126,10 +126,19 @@ def _entry(folder: Path, config: StoredConfig, state: str) -> Entry:
     )
 
 
+def _is_attempt(data: Any) -> bool:
+    return isinstance(data, dict) and isinstance(data.get("state"), str)
+
+
 def _read_runs(path: Path) -> dict[str, Any]:
+    """The runs of other sweeps too; a damaged manifest is put aside and written anew."""
     try:
-        return json.loads(path.read_text())["runs"]
+        data = reading.read_json(path, reading.LARGEST_LIST)
+        if isinstance(data, dict) and isinstance(data.get("runs"), dict):
+            return data["runs"]
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is damaged; delete it, and the sweep writes it anew.") from error
+    except UserError:
+        pass
+    os.replace(path, path.with_name(f"{path.name}{DAMAGED}"))
+    return {}

@@ -6,10 +6,12 @@ records are copied before the checkpoint that counts on them, and a file appears
 only once it is complete. Without a checkpoint the run starts over, records and all.
 
 Claims are objects that can be created only once. Their holder renews them; one that has not
-been renewed for a while belongs to a sweep that is gone.
+been renewed for a while belongs to a sweep that is gone. A holder that was kept from renewing its
+claim stops writing before anybody else may take it.
 """
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -20,10 +22,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hypercrl.errors import UserError
+from hypercrl import reading, writing
+from hypercrl.errors import UserError, describe
 from hypercrl.experiment.checkpoint import previous
+from hypercrl.experiment.records import parse
 from hypercrl.experiment.run_folder import CHECKPOINT, LOCK
-from hypercrl.sweep.location import CLAIMS, Location, Workspace
+from hypercrl.sweep.location import CLAIMS, ClaimLostError, Location, Workspace
 
 LOCAL_ONLY = (LOCK, previous(Path(CHECKPOINT)).name)
 LOCAL_SUFFIX = ".partial"
@@ -31,7 +35,16 @@ SAVE_SECONDS = 10.0  # between copies of the records; a new checkpoint is copied
 FOLLOW_SECONDS = 5.0  # between looks at the runs under way
 RENEW_SECONDS = 30.0
 EXPIRY_SECONDS = 180.0  # clocks may differ, and an upload may keep the holder busy
+GIVE_UP_SECONDS = 120.0  # without renewal; from then on the holder neither writes nor renews
 SETTLE_SECONDS = 1.0  # for a competitor for an expired claim to show itself
+
+
+@dataclasses.dataclass(frozen=True)
+class Lease:
+    """What a claim says."""
+
+    holder: str
+    renewed: float  # seconds since 1970
 
 
 class UrlLocation(Location):
@@ -49,12 +62,17 @@ class UrlLocation(Location):
         try:
             self._fs, self._root = fsspec.core.url_to_fs(url, use_listings_cache=False)
             self._fs.makedirs(self._root, exist_ok=True)
-        except (ImportError, ValueError, OSError) as error:
-            raise UserError(f"The results cannot be kept at {url}: {error}.") from error
+        except Exception as error:  # of whichever store it is
+            raise UserError(f"The results cannot be kept at {url}: {describe(error)}.") from error
         self.view = Path(tempfile.mkdtemp(prefix="hypercrl-view-"))
         self._token = uuid.uuid4().hex
         self._held: dict[str, float] = {}  # name: when it was last renewed
         self._seen: dict[str, Any] = {}  # remote path: what its listing said when it was fetched
+        self._odd: dict[str, float] = {}  # claim that cannot be read: when it was first seen
+
+    @property
+    def token(self) -> str:
+        return self._token
 
     def claim(self, name: str) -> bool:
         path = self._claim_path(name)
@@ -62,7 +80,7 @@ class UrlLocation(Location):
         if self._create(path):
             return True
         lease = self._read_lease(path)
-        if lease is not None and time.time() - lease["renewed"] < EXPIRY_SECONDS:
+        if lease is not None and time.time() - lease.renewed < EXPIRY_SECONDS:
             return False
         with contextlib.suppress(FileNotFoundError):
             self._fs.rm_file(path)
@@ -83,7 +101,7 @@ class UrlLocation(Location):
         for name in names:
             self._fetch(name, self.view / name, skip=_not_for_reading)
         for name, renewed in list(self._held.items()):
-            if time.monotonic() - renewed > RENEW_SECONDS and self._is_ours(name):
+            if time.monotonic() - renewed > RENEW_SECONDS and self.is_held_by(self._token, name):
                 self._write_lease(self._claim_path(name), "wb")
 
     def publish(self, path: Path) -> None:
@@ -92,14 +110,14 @@ class UrlLocation(Location):
             self._upload(file, f"{self._root}/{file.relative_to(self.view)}")
 
     @contextlib.contextmanager
-    def workspace(self, name: str) -> Iterator[Workspace]:
+    def workspace(self, name: str, claim: str = "") -> Iterator[Workspace]:
         scratch = Path(tempfile.mkdtemp(prefix="hypercrl-run-"))
         try:
             folder = scratch / name
             folder.mkdir()
             started = self._fs.exists(f"{self._root}/{name}/{CHECKPOINT}")
             self._fetch(name, folder, skip=lambda file: not started and file.endswith(".jsonl"))
-            yield MirroredWorkspace(folder, name, self)
+            yield MirroredWorkspace(folder, name, self, claim)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -121,6 +139,12 @@ class UrlLocation(Location):
         """Put one file of a run where it belongs."""
         self._upload(source, f"{self._root}/{name}/{file}")
 
+    def is_held_by(self, token: str, name: str) -> bool:
+        """Whether a sweep holds a claim, and so safely that nobody else can have it by now."""
+        lease = self._read_lease(self._claim_path(name))
+        fresh = lease is not None and time.time() - lease.renewed < GIVE_UP_SECONDS
+        return fresh and lease is not None and lease.holder == token
+
     def _upload(self, source: Path, target: str) -> None:
         self._fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
         partial = f"{target}{LOCAL_SUFFIX}"
@@ -134,7 +158,7 @@ class UrlLocation(Location):
             return
         for path, info in self._fs.find(base, detail=True).items():
             file = path.removeprefix(base).lstrip("/")
-            target = folder / file
+            target = writing.below(folder, file)
             stamp = {key: info.get(key) for key in ("size", "mtime", "LastModified", "created")}
             fresh = self._seen.get(str(target)) == stamp and target.exists()
             if fresh or file.endswith(LOCAL_SUFFIX) or skip(file):
@@ -147,9 +171,9 @@ class UrlLocation(Location):
                 self._seen[str(target)] = stamp
 
     def _is_ours(self, name: str) -> bool:
-        """Whether we hold a claim still; one that expired may be another sweep's by now."""
+        """Whether a claim is ours to release; one that expired may be another sweep's by now."""
         lease = self._read_lease(self._claim_path(name))
-        return lease is not None and lease["holder"] == self._token
+        return lease is not None and lease.holder == self._token
 
     def _claim_path(self, name: str) -> str:
         return f"{self._root}/{CLAIMS}/{name}"
@@ -162,28 +186,31 @@ class UrlLocation(Location):
         return True
 
     def _write_lease(self, path: str, mode: str) -> None:
-        lease = {"holder": self._token, "renewed": time.time()}
+        lease = Lease(self._token, time.time())
         with self._fs.open(path, mode) as file:
-            file.write(json.dumps(lease).encode())
+            file.write(json.dumps(dataclasses.asdict(lease)).encode())
         self._held[path.rsplit("/", 1)[1]] = time.monotonic()
 
-    def _read_lease(self, path: str) -> dict[str, Any] | None:
-        """The claim of another sweep; None if it was released just now or is being written."""
+    def _read_lease(self, path: str) -> Lease | None:
+        """A claim; None if it was released just now. One that is no claim expires like others."""
         try:
-            return json.loads(self._fs.cat_file(path))
+            content = self._fs.cat_file(path)
         except FileNotFoundError:
             return None
-        except ValueError:
-            return {"holder": "", "renewed": time.time()}
+        try:
+            return parse(Lease, reading.parse_json(content.decode("utf-8")))
+        except (ValueError, TypeError):  # perhaps it is being written
+            return Lease("", self._odd.setdefault(path, time.time()))
 
 
 class MirroredWorkspace(Workspace):
     """Copies what has changed in a scratch folder; `save` is called often and seldom has work."""
 
-    def __init__(self, folder: Path, name: str, location: UrlLocation):
+    def __init__(self, folder: Path, name: str, location: UrlLocation, claim: str = ""):
         super().__init__(folder)
         self._location = location
         self._name = name
+        self._claim = claim
         self._stamps = {file: _stamp(folder / file) for file in (*self._files(), CHECKPOINT)}
         self._saved_at = time.monotonic()
 
@@ -193,9 +220,12 @@ class MirroredWorkspace(Workspace):
             return
         checkpointed = _stamp(self.folder / CHECKPOINT) not in (None, self._stamps[CHECKPOINT])
         if checkpointed or time.monotonic() - self._saved_at > SAVE_SECONDS:
-            # Whatever keeps the store from answering now, the next copy makes good for it.
-            with contextlib.suppress(Exception):
+            try:
                 self._copy_changes()
+            except ClaimLostError:
+                raise
+            except Exception:
+                pass  # whatever keeps the store from answering, the next copy makes good for it
             self._saved_at = time.monotonic()
 
     def _copy_changes(self) -> None:
@@ -208,6 +238,8 @@ class MirroredWorkspace(Workspace):
     def _copy(self, file: str, source: Path) -> None:
         stamp = _stamp(source)
         if stamp is not None and stamp != self._stamps.get(file):
+            if self._claim and not self._location.is_held_by(self._claim, self._name):
+                raise ClaimLostError(self._name)
             self._location.upload_run_file(self._name, file, source)
             self._stamps[file] = stamp
 

@@ -11,17 +11,21 @@ change some of them; a `name` then tells their folders apart:
 """
 
 import dataclasses
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hypercrl.errors import UserError
+from hypercrl import reading
+from hypercrl.errors import UserError, printable
 from hypercrl.experiment.config import RunConfig, change, has_setting, resolve
+from hypercrl.reading import show
 from hypercrl.registry import learners, suites
-from hypercrl.training import default_folder
+from hypercrl.training import default_folder, require_name
 
 EVERYTHING = "all"
+MOST_SEEDS = 100_000
 
 
 @dataclass(frozen=True)
@@ -64,29 +68,21 @@ def plan_runs(selections: Iterable[Selection]) -> tuple[PlannedRun, ...]:
 
 def read_selections(path: Path, flags: Mapping[str, Any]) -> list[Selection]:
     """The selections of a YAML file; what is given in `flags` replaces the file's own."""
-    import yaml
-
-    try:
-        data = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise UserError(f"The sweep file {path} cannot be read: {error.strerror}.") from error
-    except yaml.YAMLError as error:
-        place = " ".join(str(error).split())
-        raise UserError(f"The sweep file {path} is not valid YAML: {place}.") from error
+    data = reading.read_yaml(path)
     if not isinstance(data, dict):
-        raise UserError(f"The sweep file {path} must map names such as 'suite' to values.")
+        raise UserError(f"The sweep file {show(path)} must map names such as 'suite' to values.")
     parts = data.pop("runs", None) or [{}]
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise UserError(f"'runs' in the sweep file {path} must be a list of selections.")
+        raise UserError(f"'runs' in the sweep file {show(path)} must be a list of selections.")
     return [make_selection({**data, **part, **flags}) for part in parts]
 
 
-def make_selection(values: Mapping[str, Any]) -> Selection:
+def make_selection(values: Mapping[Any, Any]) -> Selection:
     """A selection from flags or from YAML, where one name may stand for a list of one."""
     known = [f.name for f in dataclasses.fields(Selection)]
     for name in values:
         if name not in known:
-            raise UserError(f"A sweep has no '{name}'; it has: {', '.join(known)}, runs.")
+            raise UserError(f"A sweep has no {_short(name)}; it has: {', '.join(known)}, runs.")
     given = {name: value for name, value in values.items() if value is not None}
     for name in ("suite", "method"):
         if name in given:
@@ -94,11 +90,12 @@ def make_selection(values: Mapping[str, Any]) -> Selection:
     if "seeds" in given:
         given["seeds"] = _seeds(given["seeds"])
     if "tasks" in given and type(given["tasks"]) is not int:
-        raise UserError(f"'tasks' of a sweep must be a whole number, not {given['tasks']!r}.")
+        raise UserError(f"'tasks' of a sweep must be a whole number, not {_short(given['tasks'])}.")
     for name in ("preset", "planner", "hypernet", "regulariser", "name"):
         if not isinstance(given.get(name, ""), str):
-            raise UserError(f"'{name}' of a sweep must be a name, not {given[name]!r}.")
-    if not isinstance(given.get("set", {}), Mapping):
+            raise UserError(f"'{name}' of a sweep must be a name, not {_short(given[name])}.")
+    settings = given.get("set", {})
+    if not isinstance(settings, Mapping) or not all(isinstance(name, str) for name in settings):
         raise UserError("'set' of a sweep must map settings such as schedule.updates to values.")
     return Selection(**given)
 
@@ -143,7 +140,7 @@ def _expand(selection: Selection) -> list[PlannedRun]:
 
 def _folder_name(config: RunConfig, name: str) -> str:
     stem, seed = default_folder(config).name.rsplit("-", 1)
-    return f"{stem}-{name}-{seed}" if name else f"{stem}-{seed}"
+    return require_name(f"{stem}-{name}-{seed}" if name else f"{stem}-{seed}")
 
 
 def _all_or(names: Sequence[str], everything) -> Sequence[str]:
@@ -151,18 +148,26 @@ def _all_or(names: Sequence[str], everything) -> Sequence[str]:
 
 
 def _names(kind: str, value: Any) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else tuple(value or ())
-    if not names or not all(isinstance(name, str) for name in names):
-        raise UserError(f"'{kind}' of a sweep must be one name or several, not {value!r}.")
-    return names
+    names = (value,) if isinstance(value, str) else value
+    several = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    if not several or not names:
+        raise UserError(f"'{kind}' of a sweep must be one name or several, not {_short(value)}.")
+    return tuple(names)
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
     """A number of seeds counts from 0; a list names them."""
-    seeds = tuple(range(value)) if type(value) is int else value
+    if type(value) is int and value > MOST_SEEDS:
+        raise UserError(f"'seeds' of a sweep may be at most {MOST_SEEDS:,}.")
+    seeds: Any = tuple(range(value)) if type(value) is int else value
     whole = isinstance(seeds, list | tuple) and all(type(seed) is int for seed in seeds)
     if not whole or not seeds or min(seeds) < 0:
         raise UserError(
-            f"'seeds' of a sweep must be a number of seeds or a list of them, not {value!r}."
+            f"'seeds' of a sweep must be a number of seeds or a list of them, not {_short(value)}."
         )
     return tuple(seeds)
+
+
+def _short(value: Any) -> str:
+    """A value within a sentence, however long and odd it is."""
+    return reprlib.repr(value) if not isinstance(value, str) else f"'{printable(value)[:80]}'"

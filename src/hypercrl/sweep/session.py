@@ -4,14 +4,17 @@ A run is worked on by whoever holds its claim. One that another sweep holds is w
 may yet be left unfinished, and then it is ours to finish.
 """
 
+import contextlib
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from hypercrl.errors import UserError
+from hypercrl.errors import UserError, advise_sweep, describe
 from hypercrl.experiment.run_folder import CONFIG, differences, read_config, video_name
+from hypercrl.reading import show
 from hypercrl.sweep.job import Job, Outcome
 from hypercrl.sweep.location import Location, is_open_elsewhere
 from hypercrl.sweep.manifest import failure_since, now, write_manifest
@@ -79,8 +82,10 @@ class Session:
         try:
             self._refresh(self.statuses)
             for status in self.statuses:
-                _require_same_run(status)
-                if not self._has_work(status):
+                problem = _problem(status)
+                if problem:
+                    status.state, status.reason = "failed", problem
+                elif not self._has_work(status):
                     status.state = "finished"
             with self._display:
                 self._carry_out()
@@ -115,17 +120,22 @@ class Session:
 
     def _take_up(self, status: RunStatus) -> None:
         """Launch a run unless another sweep has it, or had it in the meantime."""
-        if not self._location.claim(status.name):
-            status.state = "elsewhere"
-            return
         try:
+            if not self._location.claim(status.name):
+                status.state = "elsewhere"
+                return
             outcome = self._known_outcome(status)
             if outcome is None:
                 status.start()
-                self._launcher.start(Job(status.name, status.config, **vars(self._shared)))
+                token = self._location.token
+                self._launcher.start(
+                    Job(status.name, status.config, **vars(self._shared), claim=token)
+                )
                 self._display.update(self.statuses, self._launcher.num_slots)
-        except OSError as error:
-            outcome = Outcome("failed", f"The run could not be started: {error}.")
+        except UserError as error:
+            outcome = Outcome("failed", advise_sweep(str(error)))
+        except Exception as error:  # of the disk, or of whichever store it is
+            outcome = Outcome("failed", f"The run could not be started: {describe(error)}.")
         if outcome is not None:
             self._settle(status, outcome)
 
@@ -134,6 +144,8 @@ class Session:
         if is_open_elsewhere(status.folder):  # by `hypercrl train`, which makes no claims
             return Outcome("elsewhere")
         self._refresh([status])
+        if status.damage:
+            return Outcome("failed", advise_sweep(status.damage))
         failure = failure_since(status.folder, self._begun)
         if failure is not None:
             return Outcome("failed", failure)
@@ -154,8 +166,10 @@ class Session:
         return missing or not status.is_finished
 
     def _refresh(self, statuses: Sequence[RunStatus]) -> None:
-        self._location.refresh(status.name for status in statuses)
         for status in statuses:
+            # What a store does not give now it may give the next time; the rest goes on.
+            with contextlib.suppress(UserError, OSError):
+                self._location.refresh([status.name])
             status.read()
 
     def _note(self) -> None:
@@ -166,20 +180,22 @@ class Session:
                 path = write_manifest(self._location.view, runs)
                 self._location.publish(path)
         except OSError as error:
-            raise UserError(f"The sweep's manifest cannot be written: {error}.") from error
+            reason = describe(error)
+            raise UserError(f"The sweep's manifest cannot be written: {reason}.") from error
 
 
 def _status(run: PlannedRun, root: Path) -> RunStatus:
     return RunStatus(run.name, run.config.to_stored(), root / run.name)
 
 
-def _require_same_run(status: RunStatus) -> None:
-    """A folder that holds another run must neither be skipped nor continued."""
-    if not (status.folder / CONFIG).exists():
-        return
+def _problem(status: RunStatus) -> str:
+    """Why a folder can neither be skipped nor continued; empty if it can."""
+    if status.damage or not os.path.lexists(status.folder / CONFIG):
+        return advise_sweep(status.damage)
     changed = differences(read_config(status.folder).identity(), status.config.identity())
-    if changed:
-        raise UserError(
-            f"{status.folder} holds a run with other settings ({', '.join(changed)}); "
-            "choose another --out."
-        )
+    if not changed:
+        return ""
+    return (
+        f"{show(status.folder)} holds a run with other settings ({', '.join(changed)}); "
+        "choose another --out."
+    )

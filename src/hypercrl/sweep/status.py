@@ -1,10 +1,12 @@
 """How far each run of a sweep is, as the live table shows it."""
 
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hypercrl.durations import UNKNOWN, duration
+from hypercrl.errors import UserError
 from hypercrl.experiment.progress import Progress, read_progress
 from hypercrl.experiment.records import METRICS
 from hypercrl.experiment.run_folder import CONFIG, StoredConfig
@@ -23,14 +25,19 @@ class RunStatus:
     state: str = "waiting"
     reason: str = ""
     progress: Progress | None = None
+    damage: str = ""  # why its folder cannot be read, if it cannot
     _stamp: tuple[int, ...] = field(default=(), repr=False)
     _since: tuple[float, int] | None = field(default=None, repr=False)  # clock, total step
 
     def read(self) -> None:
-        """Read the run's records if they have changed."""
+        """Read the run's records if they have changed; a bad folder is this run's alone."""
         stamp = _stamp(self.folder / f"{METRICS}.jsonl")
-        if stamp != self._stamp and (self.folder / CONFIG).exists():
-            self.progress, self._stamp = read_progress(self.folder), stamp
+        if stamp != self._stamp and os.path.lexists(self.folder / CONFIG):
+            try:
+                self.progress, self._stamp = read_progress(self.folder), stamp
+                self.damage = ""
+            except UserError as error:
+                self.damage = str(error)
             if self._since is None and self.state == "running":
                 self._since = (time.monotonic(), self.done)
 
@@ -99,7 +106,7 @@ def _number(value: float | None, style: str) -> str:
 
 def _stamp(path: Path) -> tuple[int, ...]:
     try:
-        found = path.stat()
+        found = path.lstat()
     except OSError:
         return ()
     return (found.st_mtime_ns, found.st_size, found.st_ino)

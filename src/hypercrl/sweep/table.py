@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hypercrl.durations import duration
+from hypercrl.errors import printable
 from hypercrl.sweep.status import ACTIVE, RunStatus, sweep_seconds_left
 
 COLUMNS = ("run", "state", "task", "steps", "return", "error", "left")
@@ -112,7 +113,7 @@ def describe(status: RunStatus) -> str:
     """One line about one run."""
     state, task, steps, last_return, error, left = status.cells()
     if state == "failed":
-        return f"{status.name}: failed. {status.reason}"
+        return f"{status.name}: failed. {printable(status.reason)}"
     line = f"{status.name}: {state}, task {task}, steps {steps}"
     if status.progress is not None:
         line += f", last return {last_return}, model error {error}"

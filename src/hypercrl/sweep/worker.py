@@ -11,9 +11,10 @@ import traceback
 from pathlib import Path
 from typing import IO
 
-from hypercrl.errors import UserError
+from hypercrl.errors import UserError, advise_sweep, boundary, in_one_sentence
 from hypercrl.experiment.records import parse
 from hypercrl.experiment.run_folder import CONFIG
+from hypercrl.reading import show
 from hypercrl.registry import load_plugin
 from hypercrl.sweep.job import LOG, Assignment, Job, Outcome
 from hypercrl.sweep.location import is_open_elsewhere
@@ -49,15 +50,12 @@ def _attempt(assigned: Assignment) -> Outcome:
         outcome = Outcome("finished", note=note)
     except KeyboardInterrupt:
         outcome = Outcome("stopped")
-    except UserError as error:
-        if is_open_elsewhere(folder):
+    except (Exception, SystemExit) as error:
+        if isinstance(error, UserError) and is_open_elsewhere(folder):
             return Outcome("elsewhere")
         traceback.print_exc()
-        outcome = Outcome("failed", str(error))
-    except Exception as error:
-        traceback.print_exc()
-        first = next(iter(str(error).splitlines()), "")
-        outcome = Outcome("failed", f"{type(error).__name__}: {first} (see {folder / LOG})")
+        hint = "" if isinstance(error, UserError) else f" See {show(folder / LOG)}."
+        outcome = Outcome("failed", advise_sweep(in_one_sentence(error)) + hint)
     close_attempt(folder, outcome.state, outcome.reason)
     return outcome
 
@@ -74,10 +72,11 @@ def _work(job: Job, folder: Path) -> str:
     from hypercrl.training import run
 
     for plugin in job.plugins:
-        load_plugin(plugin)
+        with boundary(f"The plugin '{plugin}'", exits=True):
+            load_plugin(plugin)
     config = RunConfig.from_stored(job.config)
     filming = Filming(folder, config.num_tasks) if job.videos else None
-    if not ((folder / CONFIG).exists() and read_progress(folder).finished):
+    if not (os.path.lexists(folder / CONFIG) and read_progress(folder).finished):
         console = Console(file=sys.stderr, width=200)
         run(
             config,
@@ -106,6 +105,8 @@ def _divert_output() -> IO[str]:
     """Keep standard output for the answer; what is printed goes to the log."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
     return answer
 
 

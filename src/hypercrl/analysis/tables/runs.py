@@ -6,6 +6,7 @@ from hypercrl.analysis.labels import differing, write_value
 from hypercrl.analysis.reference import METHOD, explain_missing
 from hypercrl.analysis.table_formats import Cell, Table
 from hypercrl.analysis.tables.cells import sources
+from hypercrl.experiment.run_folder import Run
 
 
 def runs_table(comparison: Comparison) -> Table:
@@ -15,7 +16,7 @@ def runs_table(comparison: Comparison) -> Table:
         finished = sum(run.complete for run in entry.runs)
         reached = [len({e.after for e in r.evaluations if e.phase == "final"}) for r in entry.runs]
         open_runs = [
-            f"seed {run.seed}: {tasks} of {run.num_tasks} tasks"
+            f"seed {run.seed}: {_how_far(run, tasks)}"
             for run, tasks in zip(entry.runs, reached, strict=True)
             if not run.complete
         ]
@@ -38,6 +39,12 @@ def runs_table(comparison: Comparison) -> Table:
         tuple(rows),
         sources(comparison.entries),
     )
+
+
+def _how_far(run: Run, tasks: int) -> str:
+    if run.diverged is not None:
+        return f"diverged in task {run.diverged.task + 1}"
+    return f"{tasks} of {run.num_tasks} tasks"
 
 
 def describe_reference(comparison: Comparison, entry: Entry) -> str:
