@@ -17,9 +17,12 @@ def learner_state(
     `within_task` says that learning goes on in the middle of a task, for which a state of an
     older version may lack something.
     """
-    room = len(arrays.get("memory/counts", ()))
+    room = arrays["memory/counts"].size if "memory/counts" in arrays else 0
     if not 0 < room <= room_for(config.num_tasks):
-        raise UserError("The checkpoint is not of a run with so many tasks.")
+        raise UserError(
+            f"The checkpoint has room for {room} tasks and the run for {config.num_tasks}; it "
+            "belongs to another configuration."
+        )
     saved = checkpoint.section(arrays, "learner")
     upgraded = config.learner.upgrade(saved)
     if within_task and upgraded is not saved:
