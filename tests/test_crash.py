@@ -85,19 +85,19 @@ def _stamp(path: Path) -> int | None:
         return None
 
 
-def check_kills(launcher, uninterrupted, folder, count):
+def check_kills(launcher, uninterrupted, folder, count, *more):
     """A third of the kills each in the run, in the middle of a checkpoint, and anywhere at all."""
     rng = np.random.default_rng(count)
     path = folder / CHECKPOINT
     for number in range(count):
         if number % 3 == 0:
-            launcher.kill(folder, path, rng.uniform(0.0, 0.05))
+            launcher.kill(folder, path, rng.uniform(0.0, 0.05), *more)
         elif number % 3 == 1:
-            launcher.kill(folder, checkpoint.partial(path), 0.0)
+            launcher.kill(folder, checkpoint.partial(path), 0.0, *more)
         else:
-            launcher.kill(folder, None, rng.uniform(0.0, 2.0))
+            launcher.kill(folder, None, rng.uniform(0.0, 2.0), *more)
     assert not read_progress(folder).finished
-    assert "continuing at task" in launcher.finish(folder)
+    assert "continuing at task" in launcher.finish(folder, *more)
     tiny.assert_same_run(folder, uninterrupted)
 
 
@@ -106,8 +106,10 @@ def test_run_killed_a_few_times_ends_the_same(launcher, uninterrupted, tmp_path)
 
 
 @pytest.mark.slow
-def test_run_killed_twenty_times_ends_the_same(launcher, uninterrupted, tmp_path):
-    check_kills(launcher, uninterrupted, tmp_path, count=20)
+def test_run_killed_a_hundred_times_ends_the_same(launcher, tmp_path):
+    longer = ("--steps-per-task", "1200")
+    launcher.finish(tmp_path / "uninterrupted", *longer)
+    check_kills(launcher, tmp_path / "uninterrupted", tmp_path / "killed", 100, *longer)
 
 
 @pytest.mark.slow

@@ -40,13 +40,14 @@ from hypercrl.training import run
 from synthetic_runs import Recipe, write_run
 
 HANG_SECONDS = 10
+NUM_CASES = int(os.environ.get("FUZZ_CASES", "20000"))  # of each kind
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 settings.register_profile(
     "quick", max_examples=12, deadline=None, derandomize=True, suppress_health_check=CHECKS
 )
 settings.register_profile(
-    "fuzz", max_examples=20_000, deadline=None, suppress_health_check=CHECKS, database=None
+    "fuzz", max_examples=NUM_CASES, deadline=None, suppress_health_check=CHECKS, database=None
 )
 settings.load_profile(PROFILE)
 

@@ -237,7 +237,7 @@ def test_runs_are_listed_with_how_far_they_are(half, finished, tmp_path, capsys)
     main(["list", "runs", "--folder", str(tmp_path)])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     states = {row[0]: row[-1] for row in rows[1:-1]}
-    assert states == {"half": "unfinished", "whole": "finished"}
+    assert states == {"half": "unfinished", "page": "unreadable", "whole": "finished"}
     assert "page/config.json is not the configuration of a run: it has no" in " ".join(rows[-1])
 
 

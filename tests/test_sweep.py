@@ -1,6 +1,7 @@
 """Sweeps on one machine: what is planned, what runs, and what happens when something goes wrong."""
 
 import io
+import os
 import re
 import signal
 import time
@@ -297,6 +298,33 @@ def test_a_run_that_cannot_be_started_fails_alone(tmp_path):
     assert states[NAMES[0]].state == "failed"
     assert "could not be started" in states[NAMES[0]].reason
     assert launcher.has_room and not launcher.busy
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("config.json", None, "not a regular file"),
+        ("config.json", "[" * 100_000, "is damaged"),
+        ("attempts.json", '{"state": 3}', "no list of attempts"),
+        ("attempts.json", "[", "is damaged"),
+        ("metrics.jsonl", '{"kind": "episode"}\n{"kind": "end"}\n', "has no 'task'"),
+        ("notes.txt", "mine", "not a run that could be continued"),
+    ],
+)
+def test_a_bad_folder_fails_alone(tmp_path, file, content, told):
+    folder = tmp_path / NAMES[1]
+    folder.mkdir()
+    if file == "metrics.jsonl":
+        (folder / CONFIG).write_text(plan(seeds=[1])[0].config.to_stored().to_json())
+    os.mkfifo(folder / file) if content is None else (folder / file).write_text(content)
+    before = sorted(folder.iterdir())
+    launcher = ScriptedLauncher(tmp_path)
+    states = carry_out(FolderLocation(tmp_path), launcher)
+    assert [states[name].state for name in NAMES] == ["finished", "failed", "finished"]
+    assert told in states[NAMES[1]].reason and "--fresh" not in states[NAMES[1]].reason
+    assert launcher.started == [NAMES[0], NAMES[2]]
+    assert sorted(folder.iterdir()) == before
+    assert read_manifest(tmp_path)[NAMES[1]]["state"] == "failed"
 
 
 def test_runs_of_another_sweep_are_waited_for(tmp_path):

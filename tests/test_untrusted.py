@@ -17,6 +17,7 @@ import safetensors.numpy
 
 import tiny
 from hypercrl import reading, writing
+from hypercrl.analysis.comparison import compare
 from hypercrl.analysis.report import write_report
 from hypercrl.analysis.table_formats import Cell, Table
 from hypercrl.cli import main
@@ -86,6 +87,12 @@ def test_no_folder_is_written_through_a_link(tmp_path, precious, name):
     (tmp_path / "run" / name).symlink_to(precious)
     with pytest.raises(OSError, match="not a folder of its own"):
         writing.make_folder(tmp_path / "run" / name)
+
+
+def test_a_lock_of_somebody_else_keeps_its_content(tmp_path):
+    (tmp_path / ".lock").write_text("mine")
+    work_on(tmp_path)
+    assert (tmp_path / ".lock").read_text() == "mine"
 
 
 @pytest.mark.parametrize("fresh", [False, True])
@@ -293,6 +300,14 @@ def test_names_with_dollars_are_no_formulas(tmp_path):
     damage_config(method=r"$\undefined{$ 5 $", tasks=["$x^$", "[/bold]"])(run)
     write_report([run], tmp_path / "report")
     assert plt.get_fignums() == []
+
+
+def test_presets_that_look_alike_keep_their_tables(tmp_path):
+    for number, preset in enumerate(["a b", "a-b", "é"]):
+        run = write_run(tmp_path / str(number), Recipe("x", num_tasks=1))
+        damage_config(preset=preset, suite="é")(run)
+    slugs = [comparison.slug for comparison in compare(read_runs(find_runs([tmp_path]))[0])]
+    assert len(set(slugs)) == 3 and all(slugs)
 
 
 def test_names_in_brackets_are_no_markup(tmp_path, capsys):

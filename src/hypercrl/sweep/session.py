@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from hypercrl.errors import UserError, advise_sweep, describe
-from hypercrl.experiment.run_folder import CONFIG, differences, read_config, video_name
+from hypercrl.experiment.run_folder import (
+    CONFIG,
+    differences,
+    read_config,
+    require_ours,
+    video_name,
+)
 from hypercrl.reading import show
 from hypercrl.sweep.job import Job, Outcome
 from hypercrl.sweep.location import Location, is_open_elsewhere
@@ -144,6 +150,7 @@ class Session:
         if is_open_elsewhere(status.folder):  # by `hypercrl train`, which makes no claims
             return Outcome("elsewhere")
         self._refresh([status])
+        require_ours(status.folder)
         if status.damage:
             return Outcome("failed", advise_sweep(status.damage))
         failure = failure_since(status.folder, self._begun)
