@@ -21,7 +21,8 @@ install_import_hook("hypercrl", "annotations.checked")
 import pytest  # noqa: E402
 from jaxtyping import config  # noqa: E402
 
-import hypercrl.simulation  # noqa: E402, F401  (chooses the renderer)
+import hypercrl.simulation  # noqa: E402  (chooses the renderer)
+from hypercrl.registry import learners, planners, suites  # noqa: E402
 
 
 @pytest.fixture
@@ -30,6 +31,15 @@ def unchecked():
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def registries(monkeypatch):
+    """For tests that register variants of their own, which are forgotten afterwards."""
+    for registry in (suites, learners, planners):
+        registry.names()  # loads the built-in ones, which must stay
+        monkeypatch.setattr(registry, "_factories", dict(registry._factories))
+    monkeypatch.setattr(hypercrl.registry, "_plugins", {})
 
 
 LONGEST = ("test_sweep", "test_learning", "test_ray", "test_readme", "test_report")

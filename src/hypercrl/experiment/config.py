@@ -8,6 +8,7 @@ import math
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from hypercrl.dynamics.hypernet import Hypernet
@@ -16,7 +17,15 @@ from hypercrl.experiment.run_folder import StoredConfig
 from hypercrl.learning.critic import Critic
 from hypercrl.learning.regulariser import Regulariser
 from hypercrl.presets import Preset, Schedule
-from hypercrl.registry import hypernets, learners, planners, regularisers, suites
+from hypercrl.registry import (
+    hypernets,
+    learners,
+    load_plugin,
+    loaded_plugins,
+    planners,
+    regularisers,
+    suites,
+)
 from hypercrl.types import Learner, Planner, Suite
 
 SECTIONS = {
@@ -79,11 +88,13 @@ class RunConfig:
             state_dim=suite.spec.state_dim,
             action_dim=suite.spec.action_dim,
             name=self.name,
+            plugins=loaded_plugins(),
         )
 
     @classmethod
     def from_stored(cls, stored: StoredConfig) -> "RunConfig":
-        """The inverse of `to_stored`."""
+        """The inverse of `to_stored`; the plugins that the run names are loaded."""
+        _load_plugins(stored)
         try:
             return cls(
                 suite=stored.suite,
@@ -99,6 +110,21 @@ class RunConfig:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"The stored configuration cannot be used: {error}.") from error
+
+
+def _load_plugins(stored: StoredConfig) -> None:
+    """What the run was made with; a plugin that has gone is not missed if its names are known."""
+    for plugin in stored.plugins:
+        if plugin.endswith(".py") and not Path(plugin).is_absolute():
+            raise UserError(f"A run names its plugins by their whole path, unlike '{plugin}'.")
+        try:
+            load_plugin(plugin)
+        except UserError as error:
+            names = (suites, stored.suite), (learners, stored.method), (planners, stored.planner)
+            if any(name not in registry.names() for registry, name in names):
+                raise UserError(
+                    f"{error} The run was made with it; --plugin names another."
+                ) from error
 
 
 def completed(stored: StoredConfig) -> StoredConfig:
