@@ -5,6 +5,7 @@ different ranks never broadcast silently.
 """
 
 import os
+import tempfile
 
 from jaxtyping import install_import_hook
 
@@ -15,6 +16,8 @@ if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
         os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
     )
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+# Plugins that a test names are not to be remembered in the state folder of whoever runs it.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hypercrl-tests-")
 
 install_import_hook("hypercrl", "annotations.checked")
 

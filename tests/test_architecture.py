@@ -26,6 +26,7 @@ ROOMS = (
     "threads",
     "encoding",
     "types",
+    "trust",
     "registry",
     # how models are learnt and used
     "data",

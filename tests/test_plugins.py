@@ -10,10 +10,10 @@ from hypercrl import registry
 from hypercrl.cli import main
 from hypercrl.commands.arguments import one_plugin_a_flag
 from hypercrl.errors import UserError
-from hypercrl.experiment.controller import load
 from hypercrl.experiment.run_folder import read_run
 from hypercrl.registry import learners, load_plugin, planners, suites
 from hypercrl.sweep.plan import plan_runs, read_selections
+from hypercrl.trust import is_trusted
 
 SUITE = '''
 """A point on a line."""
@@ -153,13 +153,30 @@ def test_a_plugin_that_has_gone_is_named_unless_another_brings_the_names(plugins
     main(["test", str(out), "--episodes", "1", "--plugin", str(moved)])
 
 
-def test_a_run_cannot_name_a_plugin_by_a_path_that_depends_on_the_folder(plugins, tmp_path):
-    out = tmp_path / "run"
+def test_a_run_from_somebody_else_runs_no_code_that_you_have_not_named(
+    plugins, tmp_path, monkeypatch, capsys
+):
+    out, mark = tmp_path / "run", tmp_path / "it-ran"
     main(["train", "line", "finetune", "--plugin", plugins[0], "--out", str(out)])
-    config = out / "config.json"
-    config.write_text(config.read_text().replace(plugins[0], "plugin_line.py"))
-    with pytest.raises(UserError, match="whole path"):
-        load(out)
+    forget_plugins()
+    with open(plugins[0], "a") as file:
+        file.write(f"\nopen({str(mark)!r}, 'w').close()\n")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of-somebody-else"))
+    for command in (["test", str(out)], ["play", str(out)], ["export", str(out), "e"]):
+        with pytest.raises(SystemExit) as stop:
+            main(command)
+        assert stop.value.code == 2
+        assert "never named here; add --plugin if you trust it" in capsys.readouterr().err
+    assert not mark.exists()
+    main(["test", str(out), "--episodes", "1", "--plugin", plugins[0]])
+    assert mark.exists() and is_trusted(plugins[0])
+
+
+def test_where_nothing_can_be_remembered_plugins_work_all_the_same(plugins, tmp_path, monkeypatch):
+    (tmp_path / "a-file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a-file"))
+    load_plugin(plugins[0])
+    assert "line" in suites.names() and not is_trusted(plugins[0])
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hypercrl.errors import UserError, printable
+from hypercrl.trust import trust
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -160,13 +161,14 @@ _plugins: dict[str, None] = {}  # in the order in which they were loaded
 def load_plugin(source: str) -> None:
     """Import a module, or a `.py` file, that registers variants of its own; once is enough.
 
-    A file is known by its path and not by its name, so that two of one name, or one that is
-    called like a module of Python, do not get in each other's way.
+    Whoever calls this has named the plugin, and need not do so again for the runs made with it
+    (`trust`). A file is known by its path and not by its name, so that two of one name, or one
+    that is called like a module of Python, do not get in each other's way.
     """
     if not source.endswith(".py"):
         with _explained(f"plugin '{source}'"):
             importlib.import_module(source)
-        _plugins[source] = None
+        _note(source)
         return
     path = Path(source).resolve()
     if str(path) in _plugins:
@@ -184,7 +186,12 @@ def load_plugin(source: str) -> None:
     except BaseException:
         del sys.modules[name]
         raise
-    _plugins[str(path)] = None
+    _note(str(path))
+
+
+def _note(plugin: str) -> None:
+    _plugins[plugin] = None
+    trust(plugin)
 
 
 def loaded_plugins() -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from hypercrl.experiment.run_folder import Code
 SOURCES = (".py", ".xml")
 LOOKS_ON = {
     *("analysis", "commands", "contracts", "export", "sweep", "__init__.py", "__main__.py"),
-    *("cli.py", "durations.py", "environments.py", "results.py", "threads.py"),
+    *("cli.py", "durations.py", "environments.py", "results.py", "threads.py", "trust.py"),
     *("errors.py", "reading.py", "writing.py", "experiment/rehearsal.py"),
     *("experiment/checkpoint.py", "experiment/code.py", "experiment/conflict.py"),
     *("experiment/controller.py", "experiment/display.py", "experiment/lock.py"),

@@ -8,11 +8,10 @@ import math
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, get_type_hints
 
 from hypercrl.dynamics.hypernet import Hypernet
-from hypercrl.errors import UserError
+from hypercrl.errors import UserError, printable
 from hypercrl.experiment.run_folder import StoredConfig
 from hypercrl.learning.critic import Critic
 from hypercrl.learning.regulariser import Regulariser
@@ -26,6 +25,7 @@ from hypercrl.registry import (
     regularisers,
     suites,
 )
+from hypercrl.trust import is_trusted
 from hypercrl.types import Learner, Planner, Suite
 
 SECTIONS = {
@@ -113,18 +113,23 @@ class RunConfig:
 
 
 def _load_plugins(stored: StoredConfig) -> None:
-    """What the run was made with; a plugin that has gone is not missed if its names are known."""
+    """What the run was made with, as far as this person has named it before.
+
+    A folder may come from anybody, and to import is to run. A plugin that has gone, or that
+    nobody here has named, is not missed if another has brought the names.
+    """
     for plugin in stored.plugins:
-        if plugin.endswith(".py") and not Path(plugin).is_absolute():
-            raise UserError(f"A run names its plugins by their whole path, unlike '{plugin}'.")
+        problem = f"The run was made with the plugin '{printable(plugin)}'"
         try:
-            load_plugin(plugin)
+            if is_trusted(plugin):
+                load_plugin(plugin)
+                continue
+            problem += ", which you have never named here; add --plugin if you trust it."
         except UserError as error:
-            names = (suites, stored.suite), (learners, stored.method), (planners, stored.planner)
-            if any(name not in registry.names() for registry, name in names):
-                raise UserError(
-                    f"{error} The run was made with it; --plugin names another."
-                ) from error
+            problem += f", but: {error} --plugin names another."
+        names = (suites, stored.suite), (learners, stored.method), (planners, stored.planner)
+        if any(name not in registry.names() for registry, name in names):
+            raise UserError(problem)
 
 
 def completed(stored: StoredConfig) -> StoredConfig:
