@@ -10,6 +10,7 @@ import optax
 import pytest
 from jax.random import key
 
+from hypercrl.contracts.sequence import linear_data, linear_system, make_spec
 from hypercrl.data.buffer import is_training
 from hypercrl.dynamics.basis_hypernet import BasisHypernet
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
@@ -30,7 +31,6 @@ from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.regulariser import OldTasks
 from hypercrl.learning.training import Training
 from hypercrl.learning.weight_regulariser import WeightRegulariser
-from problems import linear_data, linear_system, make_spec
 
 SPEC = make_spec()
 SMALL = HyperCRL(

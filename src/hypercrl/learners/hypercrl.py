@@ -161,7 +161,8 @@ def _end_task(learner: HyperCRL, state: HyperState, data: Transitions):
 def _model(learner: HyperCRL, state: HyperState, task: Int[Array, ""]):
     layout, row = learner.network.layout(state.spec), state.embeddings[task][None]
     weights = learner.hypernet.generate(layout, state.params["hypernet"], row)[0]
-    return learner.network.model(state.spec, weights, state.normalizers.select(task))
+    normalizer = state.normalizers.select(task)
+    return learner.network.model(state.spec, weights, state.params["head"], normalizer)
 
 
 @compiled_session
