@@ -17,7 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from hypercrl.errors import UserError, printable
 from hypercrl.trust import trust
@@ -103,7 +103,7 @@ class Registry(Generic[T]):
                 f"The entry point '{point.name} = {point.value}' must be what makes the "
                 f"{self.kind}, or a module that registers it under that name."
             )
-        self.register(point.name)(factory)
+        self.register(point.name)(cast(T, factory))
 
     def _load_builtins(self) -> None:
         if self._loaded:

@@ -129,7 +129,7 @@ def learn_sequence(learner: Learner) -> History:
     state = learner.init(SPEC, NUM_TASKS, key=key(9))
     compiled = [0]
 
-    def count(event: str, duration: float, **_):
+    def count(event: str, duration_secs: float, **_: Any):
         compiled[0] += event == COMPILATION
 
     jax.monitoring.register_event_duration_secs_listener(count)

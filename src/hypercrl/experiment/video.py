@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
@@ -163,7 +164,8 @@ def write_video(path: Path, frames: list, fps: float) -> None:
         with warnings.catch_warnings():
             # It is started at once after the fork that JAX warns of.
             warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-            encoder = imageio_ffmpeg.write_frames(str(unfinished), (width, height), fps=fps)
+            rate: Any = fps  # the library asks for a whole number and takes any
+            encoder = imageio_ffmpeg.write_frames(str(unfinished), (width, height), fps=rate)
             encoder.send(None)
             for frame in frames:
                 encoder.send(np.ascontiguousarray(frame, np.uint8))

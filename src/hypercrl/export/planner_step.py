@@ -80,6 +80,6 @@ def check(step: PlannerStep, controller: Controller, task: int) -> float:
         action, *state = call(observation, words, *state)
         own = controller.act(observation, task)
         worst = max(worst, float((np.abs(np.asarray(action) - own) / spread).max()))
-        observation = np.asarray(model(observation, own))
+        observation = np.asarray(model(jnp.asarray(observation), jnp.asarray(own)))
     controller.reset(seed=controller.config.seed)
     return worst
