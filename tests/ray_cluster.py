@@ -27,6 +27,7 @@ START_TRIES = 3  # Ray gives a node 30 s to start, which a busy machine may miss
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_memory_monitor_refresh_ms": "0",
+    "RAY_worker_niceness": "0",  # Ray's own is 15: whatever else is busy would come first
     # A node that does not answer five times in a row is dead; ask it every second.
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_failure_threshold": "5",
