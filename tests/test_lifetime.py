@@ -3,6 +3,7 @@
 import functools
 import json
 import shutil
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,7 @@ from hypercrl.experiment.run_folder import CHECKPOINT, CONFIG, read_run
 from hypercrl.experiment.store import Store
 from hypercrl.presets import Schedule
 from hypercrl.registry import learners, suites
+from hypercrl.sweep.plan import plan_runs, read_selections
 from hypercrl.training import run
 from test_runner import Interrupted, Interrupting
 
@@ -297,3 +299,12 @@ def test_a_run_extended_among_its_last_tests_leaves_none_out(tmp_path):
     tested = [(e.task, e.after) for e in read_run(tmp_path).evaluations if e.phase == "final"]
     assert {(0, 2), (2, 2), (0, 3), (1, 3), (2, 3), (3, 3)} <= set(tested)
     assert len(set(tested)) == len(tested)
+
+
+@pytest.mark.parametrize(("file", "tasks", "count"), [("pusher", 100, 6), ("cartpole", 25, 30)])
+def test_the_long_sweeps_can_be_planned(file, tasks, count):
+    path = Path(__file__).parents[1] / "results" / "lifetime" / f"{file}.yaml"
+    planned = plan_runs(read_selections(path, {}))
+    assert len(planned) == count
+    assert {one.config.num_tasks for one in planned} == {tasks}
+    assert {one.config.schedule.retest_tasks for one in planned} == {4}
