@@ -78,9 +78,10 @@ def main(
             success = "" if row["success"] is None else f"  success {np.mean(row['success']):4.0%}"
             count = len(np.ravel(row["returns"]))
             error = 1.96 * (std or 0.0) / count**0.5
+            others = "".join(f"  {what} {np.mean(x):.3g}" for what, x in row["measures"].items())
             print(
                 f"{row['suite']:13}{name:22}{row['evaluations']:7,}"
-                f"{mean:9.1f} ± {error:.1f}{success}",
+                f"{mean:9.1f} ± {error:.1f}{success}{others}",
                 flush=True,
             )
             if out is not None:
@@ -98,6 +99,9 @@ def variants(planner: Planner) -> Iterator[tuple[str, Planner]]:
     for rounds in (1, 2, 4):
         if rounds != planner.num_iterations:
             yield f"rounds {rounds}", replace(planner, num_iterations=rounds)
+    for elites in (4, 2):
+        most = planner.num_samples // elites
+        yield f"elites 1/{elites}", replace(planner, num_elites=most)
     for rounds, share in ((2, 1 / 2), (2, 1 / 4), (1, 1 / 2)):
         few = with_samples(planner, planner.num_samples * share)
         yield f"rounds {rounds} x {share:g}", replace(few, num_iterations=rounds)
@@ -128,8 +132,9 @@ def with_samples(planner: ICEM, count: float) -> ICEM:
 
 
 def measure(controller: Controller, planner: Planner, num_tasks: int, episodes: int) -> dict:
-    """Returns [tasks, episodes], and successes where the suite knows them."""
+    """Returns [tasks, episodes], successes where the suite knows them, and its measures."""
     suite, returns, successes = controller.suite, [], []
+    measures: dict[str, list[list[float]]] = {name: [] for name in suite.measures}
     for task in range(num_tasks):
         actor = Actor(
             suite.tasks[task],
@@ -144,7 +149,9 @@ def measure(controller: Controller, planner: Planner, num_tasks: int, episodes: 
         returns.append([episode.total for episode in found])
         if suite.success is not None:
             successes.append([bool(suite.success(episode.states)) for episode in found])
-    return {"returns": returns, "success": successes or None}
+        for name, of in suite.measures.items():
+            measures[name].append([float(of(episode.states)) for episode in found])
+    return {"returns": returns, "success": successes or None, "measures": measures}
 
 
 def draw(rows: list[dict], figure: Path) -> None:

@@ -82,7 +82,7 @@ def build_model(config: RunConfig, suite: Suite) -> DynamicsModel:
     network = config.learner.network  # pyright: ignore[reportAttributeAccessIssue]
     weights = network.layout(suite.spec).init(key=jax.random.key(0))
     normalizer = Normalizer.identity(suite.spec, num_tasks=1).select(0)
-    return network.model(suite.spec, SMALL * weights, normalizer)
+    return network.model(suite.spec, SMALL * weights, {}, normalizer)
 
 
 def planning(config: RunConfig, suite: Suite, model: DynamicsModel) -> Callable[[], None]:

@@ -5,6 +5,7 @@ different ranks never broadcast silently.
 """
 
 import os
+import tempfile
 
 from jaxtyping import install_import_hook
 
@@ -15,13 +16,16 @@ if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
         os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
     )
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+# Plugins that a test names are not to be remembered in the state folder of whoever runs it.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hypercrl-tests-")
 
 install_import_hook("hypercrl", "annotations.checked")
 
 import pytest  # noqa: E402
 from jaxtyping import config  # noqa: E402
 
-import hypercrl.simulation  # noqa: E402, F401  (chooses the renderer)
+import hypercrl.simulation  # noqa: E402  (chooses the renderer)
+from hypercrl.registry import learners, planners, suites  # noqa: E402
 
 
 @pytest.fixture
@@ -30,6 +34,15 @@ def unchecked():
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def registries(monkeypatch):
+    """For tests that register variants of their own, which are forgotten afterwards."""
+    for registry in (suites, learners, planners):
+        registry.names()  # loads the built-in ones, which must stay
+        monkeypatch.setattr(registry, "_factories", dict(registry._factories))
+    monkeypatch.setattr(hypercrl.registry, "_plugins", {})
 
 
 LONGEST = ("test_sweep", "test_learning", "test_ray", "test_readme", "test_report")

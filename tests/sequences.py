@@ -1,15 +1,14 @@
-"""A sequence of conflicting linear systems, and what a learner makes of it, task by task."""
+"""Every method and its variants on the sequence that the learners' contract is tried on."""
 
 import dataclasses
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hypercrl.data.memory import TaskMemory
+from hypercrl.contracts.sequence import SPEC, History, key, learn_sequence, linear_data
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
@@ -18,13 +17,8 @@ from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.training import Training
 from hypercrl.learning.weight_regulariser import WeightRegulariser
 from hypercrl.registry import learners
-from hypercrl.types import Learner, Memory, Transitions
-from problems import linear_data, make_spec
+from hypercrl.types import Learner
 
-SPEC = make_spec()
-NUM_TASKS = 7  # room in the arrays; a number that no other size in these tests has
-NUM_LEARNT = 5
-COUNT = 1_000  # transitions a task
 SETTINGS = {
     "network": Network(hidden=(24, 24), scale_targets=True),
     "training": Training(batch_size=32),
@@ -33,8 +27,6 @@ SETTINGS = {
     "regulariser": WeightRegulariser(1.0),
     "lookahead": False,
 }
-NUM_UPDATES = 400
-
 # What a method may be asked for besides its settings above.
 GAUSSIAN = {"network": Network(hidden=(24, 24), head="gaussian", scale_targets=True)}
 CHUNKED = {"hypernet": ChunkedHypernet(hidden=(12,), chunk_size=100, chunk_embedding_dim=5)}
@@ -71,99 +63,10 @@ def make(name: str, **changes: Any) -> Learner:
     return factory(**{n: v for n, v in (SETTINGS | asked | changes).items() if n in own})
 
 
-COMPILATION = "/jax/core/compile/backend_compile_duration"
-
-
-def key(*counters: int):
-    result = jax.random.key(0)
-    for counter in counters:
-        result = jax.random.fold_in(result, counter)
-    return result
-
-
-@functools.cache
-def data(task: int, count: int = COUNT) -> Transitions:
-    """A task's buffer when it holds `count` transitions."""
-    everything = linear_data(SPEC, seed=task, count=COUNT, capacity=COUNT)
-    return everything._replace(count=jnp.array(count, jnp.int32))
-
-
-@functools.cache
-def probe() -> tuple[jax.Array, jax.Array]:
-    """States and actions at which models are compared."""
-    rng = np.random.default_rng(0)
-    states = jnp.asarray(rng.normal(size=(64, SPEC.state_dim)), jnp.float32)
-    return states, jnp.asarray(rng.uniform(-1, 1, (64, SPEC.action_dim)), jnp.float32)
-
-
-@jax.jit
-def _call(model, states, actions):
-    return jax.vmap(model)(states, actions)
-
-
-def predictions(learner: Learner, state: Any, task: int) -> np.ndarray:
-    return np.asarray(_call(learner.predict(state, task), *probe()))
-
-
-def error(learner: Learner, state: Any, task: int) -> float:
-    """The error of the predicted change, relative to the change."""
-    batch = data(task)
-    predicted = _call(learner.predict(state, task), batch.states, batch.actions)
-    wrong = jnp.sqrt(jnp.mean((predicted - batch.next_states) ** 2))
-    return float(wrong / jnp.sqrt(jnp.mean((batch.next_states - batch.states) ** 2)))
-
-
-def learn_task(learner: Learner, state: Any, task: int, memory: Memory | None):
-    """One task as the runner drives it: two sessions, the first with a part of the data."""
-    state = learner.start_task(state, task, key=key(task, 0))
-    started = state
-    for session, count in enumerate((COUNT // 2, COUNT)):
-        state, _ = learner.update(
-            state,
-            data(task, count),
-            memory,
-            num_updates=NUM_UPDATES // 2 + session,
-            key=key(task, 1, session),
-        )
-    return started, learner.end_task(state, data(task), key=key(task, 2))
-
-
-@dataclass(frozen=True)
-class History:
-    """States before and after each task, and how many functions were compiled in it."""
-
-    learner: Learner
-    started: list[Any]
-    finished: list[Any]
-    views: list[Memory | None]  # what the learner was given to remember in each task
-    memory: TaskMemory
-    compiled: list[int]
-
-
 @functools.cache
 def history(name: str) -> History:
     """The way of a registered method, or of a variant, through the sequence."""
-    learner = make(name)
-    memory = TaskMemory(SPEC, NUM_TASKS, COUNT, learner.memory_share)
-    result = History(learner, [], [], [], memory, [])
-    state = learner.init(SPEC, NUM_TASKS, key=key(9))
-    compiled = [0]
-
-    def count(event: str, duration: float, **_):
-        compiled[0] += event == COMPILATION
-
-    jax.monitoring.register_event_duration_secs_listener(count)
-    for task in range(NUM_LEARNT):
-        compiled[0] = 0
-        result.views.append(memory.view())
-        started, state = learn_task(learner, state, task, memory.view())
-        predictions(learner, state, task)
-        remember(memory, task)
-        result.started.append(started)
-        result.finished.append(state)
-        result.compiled.append(compiled[0])
-    jax.monitoring.unregister_event_duration_listener(count)
-    return result
+    return learn_sequence(make(name))
 
 
 TINY = Network(hidden=(6, 5))
@@ -194,9 +97,3 @@ def from_arrays(template: Any, arrays: dict[str, np.ndarray]) -> Any:
     return jax.tree_util.tree_map_with_path(
         lambda place, _: jnp.asarray(arrays[jax.tree_util.keystr(place)]), template
     )
-
-
-def remember(memory: TaskMemory, task: int) -> None:
-    """Hand a finished task's transitions over, as the runner does."""
-    rows = {n: np.asarray(getattr(data(task), n)) for n in ("states", "actions", "next_states")}
-    memory.keep(task, rows, np.random.default_rng(task))

@@ -5,12 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hypercrl.contracts.sequence import SPEC, data, error, key
 from hypercrl.data.memory import TaskMemory
 from hypercrl.learning import session
 from hypercrl.learning.session import run_updates
 from hypercrl.learning.training import Training, shrink
 from hypercrl.registry import learners
-from sequences import SPEC, data, error, key, make
+from sequences import make
 
 slow = pytest.mark.slow
 ANNEALING = [n for n in learners.names() if hasattr(learners.get(n), "training")]

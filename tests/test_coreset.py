@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hypercrl.contracts.sequence import make_spec
 from hypercrl.data.buffer import held_out
 from hypercrl.data.memory import TaskMemory
 from hypercrl.dynamics.model import Network
@@ -12,7 +13,6 @@ from hypercrl.errors import UserError
 from hypercrl.learners.coreset import Coreset
 from hypercrl.learning.rehearsal import Kept, draw_from_union
 from hypercrl.learning.training import Training
-from problems import make_spec
 
 SPEC = make_spec()
 

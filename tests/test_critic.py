@@ -10,6 +10,7 @@ import pytest
 import tiny
 from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
+from hypercrl.experiment import testing
 from hypercrl.experiment.controller import load
 from hypercrl.experiment.display import Silent
 from hypercrl.experiment.run_folder import read_run
@@ -35,7 +36,7 @@ def learn(critic, data, reward):
 
 
 def test_rows_follow_each_other_unless_an_episode_is_over_or_the_data_end():
-    data = transitions([0, 1, 2, 7, 8, 0], [1, 2, 3, 8, 9, 1], count=5)
+    data = transitions([0, 1, 2, 7, 8, 9], [1, 2, 3, 8, 9, 0], count=5)
     assert follows(data).tolist() == [True, True, False, True, False, False]
 
 
@@ -163,6 +164,23 @@ def test_a_run_keeps_a_value_for_every_task_and_counts_it(tmp_path):
     ]
     # Three hidden units on two features, their mean and spread, the reward's; four bytes each.
     assert kept[0] - kept[1] == 4 * (2 * 3 + 3 + 3 + 1 + 2 + 2 + 1)
+
+
+def test_an_old_task_is_tested_with_its_own_value(tmp_path, monkeypatch):
+    used = {}
+
+    def test(self, model, value, task, *, after, phase, **rest):
+        used[task, after, phase] = np.asarray(value.weights)
+        return tested(self, model, value, task, after=after, phase=phase, **rest)
+
+    tested = testing.Tester.test
+    monkeypatch.setattr(testing.Tester, "test", test)
+    with tiny.registered():
+        critic = Critic(updates=2, hidden=(3,), batch_size=4)
+        run(dataclasses.replace(tiny.configure(), critic=critic), tmp_path, Silent())
+    np.testing.assert_array_equal(used[0, 1, "final"], used[0, 0, "final"])
+    np.testing.assert_array_equal(used[1, 0, "zero_shot"], used[0, 0, "final"])  # a guess
+    assert np.any(used[1, 1, "final"] != used[0, 0, "final"])
 
 
 def test_bad_settings_are_refused():

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hypercrl.contracts.sequence import linear_data, make_spec
 from hypercrl.data.buffer import (
     STRETCH,
     Buffer,
@@ -17,7 +18,6 @@ from hypercrl.data.buffer import (
 from hypercrl.data.memory import TaskMemory
 from hypercrl.data.normalizer import Normalizer, fit_normalizer, raw_inputs
 from hypercrl.errors import UserError
-from problems import linear_data, make_spec
 
 
 @pytest.mark.parametrize("count", [1, 59, 60, 61, 80, 81, 160, 1_001])

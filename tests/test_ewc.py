@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from jax.random import key
 
+from hypercrl.contracts.sequence import linear_data, make_spec
 from hypercrl.dynamics.mlp import Layout, apply_mlp
 from hypercrl.dynamics.model import Network, prepare
 from hypercrl.learners.ewc import EWC
 from hypercrl.learners.finetune import FineTune
 from hypercrl.learning.ewc import Springs
-from problems import linear_data, make_spec
 from sequences import SIXTEEN, TINY, learn_briefly
 
 SPEC = make_spec()

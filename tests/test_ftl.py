@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from jax.random import key
 
+from hypercrl.contracts.sequence import linear_data, make_spec
 from hypercrl.data.buffer import held_out
 from hypercrl.dynamics.model import Network, prepare
 from hypercrl.dynamics.sparse_features import SparseFeatures, absorb, init_factor, solve
 from hypercrl.learners import ftl
 from hypercrl.learners.ftl import FTL
-from problems import linear_data, make_spec
 
 SPEC = make_spec()
 CAPACITY = 2_000

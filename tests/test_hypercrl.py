@@ -10,6 +10,7 @@ import optax
 import pytest
 from jax.random import key
 
+from hypercrl.contracts.sequence import linear_data, linear_system, make_spec
 from hypercrl.data.buffer import is_training
 from hypercrl.dynamics.basis_hypernet import BasisHypernet
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
@@ -17,6 +18,7 @@ from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
 from hypercrl.dynamics.model import Network, prepare
 from hypercrl.dynamics.residual_hypernet import ResidualHypernet
+from hypercrl.errors import UserError
 from hypercrl.learners.hypercrl import (
     HyperCRL,
     Update,
@@ -30,7 +32,6 @@ from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.regulariser import OldTasks
 from hypercrl.learning.training import Training
 from hypercrl.learning.weight_regulariser import WeightRegulariser
-from problems import linear_data, linear_system, make_spec
 
 SPEC = make_spec()
 SMALL = HyperCRL(
@@ -328,6 +329,20 @@ def test_pseudo_inputs_have_the_task_s_own_covariance():
     np.testing.assert_allclose(factor @ factor.T, expected, atol=2e-3)
     assert not np.asarray(state.kept[1:]).any()
     assert learner.bytes_per_task(state) < data.states[:20].nbytes + 4 * factor.size
+
+
+def test_a_new_embedding_is_random_or_the_mean_of_those_before(unchecked):
+    """With one task before, the second starts with exactly its network."""
+    for choice in ("random", "mean"):
+        learner = dataclasses.replace(SMALL, new_embedding=choice)
+        state = learn(learner, [1, 2])[-1]
+        state = learner.start_task(state, 2, key=key(5))
+        start, mean = state.embeddings[2], state.embeddings[:2].mean(0)
+        assert np.allclose(start, mean, atol=1e-6) == (choice == "mean")
+    first = learner.start_task(learner.init(SPEC, 3, key=key(0)), 0, key=key(5)).embeddings[0]
+    assert float(jnp.abs(first).max()) > 0.1
+    with pytest.raises(UserError, match="new_embedding"):
+        dataclasses.replace(SMALL, new_embedding="zero")
 
 
 def test_a_frozen_base_is_neither_stored_nor_moved():

@@ -1,7 +1,6 @@
 """The contract that every registered learner keeps."""
 
 import re
-import sys
 from pathlib import Path
 
 import jax
@@ -10,29 +9,25 @@ import numpy as np
 import optax
 import pytest
 
+from hypercrl.contracts import learner as contract
+from hypercrl.contracts.sequence import (
+    COUNT,
+    NUM_LEARNT,
+    NUM_TASKS,
+    SPEC,
+    data,
+    error,
+    key,
+    learn_task,
+    predictions,
+)
 from hypercrl.data.buffer import held_out
 from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.errors import UserError
 from hypercrl.learners.baseline import BaselineLearner
 from hypercrl.learning.training import Training
 from hypercrl.registry import learners, load_plugin
-from sequences import (
-    COUNT,
-    NUM_LEARNT,
-    NUM_TASKS,
-    SETTINGS,
-    SPEC,
-    VARIANTS,
-    data,
-    error,
-    from_arrays,
-    history,
-    key,
-    learn_task,
-    make,
-    predictions,
-    to_arrays,
-)
+from sequences import SETTINGS, VARIANTS, history, make, to_arrays
 
 METHODS = learners.names()
 REPLAYING = [name for name in METHODS if make(name).memory_share > 0]
@@ -57,6 +52,19 @@ def method(request):
     return request.param
 
 
+@pytest.mark.parametrize("promise", contract.PROMISES, ids=lambda promise: promise.__name__)
+def test_promise_is_kept(method, promise):
+    promise(history(method))
+
+
+def test_the_first_task_compiles_and_tasks_differ(method):
+    """Or two of the promises would be kept by doing nothing."""
+    h = history(method)
+    assert h.compiled[0] > 0
+    found = {predictions(h.learner, h.finished[-1], task).tobytes() for task in range(NUM_LEARNT)}
+    assert len(found) == NUM_LEARNT
+
+
 def num_kept(learner) -> int:
     return min(round(learner.memory_share * COUNT), COUNT - len(held_out(COUNT)))
 
@@ -79,70 +87,10 @@ def test_a_method_with_memory_says_when_it_gets_none(name):
         h.learner.update(h.started[1], data(1), None, num_updates=1, key=key(0))
 
 
-def test_nothing_compiles_after_the_second_task(method):
-    compiled = history(method).compiled
-    assert compiled[0] > 0
-    assert compiled[2:] == [0] * (NUM_LEARNT - 2)
-
-
-def test_prediction_of_a_task_does_not_depend_on_what_was_evaluated_before(method):
-    h = history(method)
-    state = h.finished[-1]
-    forth = {task: predictions(h.learner, state, task) for task in range(NUM_LEARNT)}
-    back = {task: predictions(h.learner, state, task) for task in reversed(range(NUM_LEARNT))}
-    for task in range(NUM_LEARNT):
-        np.testing.assert_array_equal(forth[task], back[task])
-    assert len({p.tobytes() for p in forth.values()}) == NUM_LEARNT
-
-
-def test_learning_leaves_the_state_it_was_given_alone(method):
-    """State passes through: the runner may keep an old one for a checkpoint."""
-    h = history(method)
-    before = to_arrays(h.started[1])
-    h.learner.update(h.started[1], data(1), h.views[1], num_updates=3, key=key(0))
-    after = to_arrays(h.started[1])
-    assert all(np.array_equal(before[name], after[name]) for name in before)
-
-
-def test_declared_bytes_are_those_that_matter_for_a_finished_task(method):
-    """A row of the state is kept for a task if changing it afterwards changes anything."""
-    h = history(method)
-    state, num_old = h.finished[1], 2
-    leaves, structure = jax.tree.flatten(state)
-    truth = _what_follows(h, state, num_old)
-    kept = 0
-    for i, leaf in enumerate(leaves):
-        if leaf.ndim == 0 or len(leaf) != NUM_TASKS:
-            continue
-        changed = [*leaves[:i], leaf.at[num_old - 1].add(1.0), *leaves[i + 1 :]]
-        follows = _what_follows(h, jax.tree.unflatten(structure, changed), num_old)
-        if not np.array_equal(follows, truth):
-            kept += leaf[0].nbytes
-    assert kept == h.learner.bytes_per_task(state)
-
-
-def _what_follows(h, state, num_old):
-    """Predictions of all tasks, before and after another task is learnt."""
-    learner = h.learner
-    now = [predictions(learner, state, task) for task in range(num_old)]
-    later = learner.start_task(state, num_old, key=key(0))
-    later, _ = learner.update(later, data(num_old), h.views[num_old], num_updates=3, key=key(1))
-    return np.stack(now + [predictions(learner, later, task) for task in range(num_old + 1)])
-
-
 def test_old_transitions_are_counted_in_bytes(method):
     h = history(method)
     row_bytes = 4 * (2 * SPEC.state_dim + SPEC.action_dim)
     assert h.memory.num_bytes == NUM_LEARNT * num_kept(h.learner) * row_bytes
-
-
-def test_state_grows_with_the_number_of_tasks_only_in_arrays_of_one_row_a_task(method):
-    """The optimiser's moments are no part of that: they start anew with every task."""
-    learner = history(method).learner
-    few, more = (to_arrays(learner.init(SPEC, n, key=key(0))) for n in (NUM_TASKS, 8))
-    for name in few:
-        if "optimizer" not in name and few[name].nbytes != more[name].nbytes:
-            assert len(few[name]) == NUM_TASKS and len(more[name]) == 8, name
 
 
 def test_room_for_more_tasks_decides_no_number(method):
@@ -152,16 +100,6 @@ def test_room_for_more_tasks_decides_no_number(method):
     for name, array in few.items():
         corner = tuple(slice(size) for size in array.shape)
         np.testing.assert_array_equal(array, more[name][corner], err_msg=name)
-
-
-def test_checkpoint_round_trip_continues_bit_for_bit(method):
-    h = history(method)
-    template = h.learner.init(SPEC, NUM_TASKS, key=key(1))
-    restored = from_arrays(template, to_arrays(h.finished[1]))
-    _, state = learn_task(h.learner, restored, 2, h.views[2])
-    straight = to_arrays(h.finished[2])
-    for name, array in to_arrays(state).items():
-        np.testing.assert_array_equal(array, straight[name], err_msg=name)
 
 
 def test_normalisers_of_finished_tasks_never_change(method):
@@ -290,13 +228,11 @@ def _num_parameters(name):
     return h.learner.num_parameters(h.finished[-1])
 
 
-def test_the_documented_method_works(tmp_path, monkeypatch):
-    monkeypatch.setattr(learners, "_factories", dict(learners._factories))
+def test_the_documented_method_works(tmp_path, registries):
     guide = (Path(__file__).parents[1] / "docs" / "methods.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     (tmp_path / "anchored.py").write_text(code)
     load_plugin(str(tmp_path / "anchored.py"))
-    monkeypatch.delitem(sys.modules, "anchored")
 
     learner = make("anchored")
     state = learner.init(SPEC, NUM_TASKS, key=key(9))

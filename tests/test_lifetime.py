@@ -3,6 +3,7 @@
 import functools
 import json
 import shutil
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,8 @@ from hypercrl.experiment.retests import choose_retested, tasks_to_test
 from hypercrl.experiment.run_folder import CHECKPOINT, CONFIG, read_run
 from hypercrl.experiment.store import Store
 from hypercrl.presets import Schedule
-from hypercrl.registry import learners
+from hypercrl.registry import learners, suites
+from hypercrl.sweep.plan import plan_runs, read_selections
 from hypercrl.training import run
 from test_runner import Interrupted, Interrupting
 
@@ -150,11 +152,11 @@ def test_a_crash_while_a_run_is_extended_loses_nothing(three, tmp_path):
 # Suites of one's own
 
 
-def register_points(count: int, name: str = "points"):
-    """A suite of so many points, as a user would write it; its factory."""
+def register_points(count: int) -> None:
+    """A suite of so many points, as a user would write it."""
     envs = [functools.partial(tiny.Point, gain) for gain in tiny.GAINS[:count]]
     suite = suite_from_envs(
-        name,
+        "points",
         envs,
         tiny.reward,
         episode_length=tiny.SPEC.episode_length,
@@ -163,7 +165,6 @@ def register_points(count: int, name: str = "points"):
         task_names=[f"gain {gain:g}" for gain in tiny.GAINS[:count]],
     )
     register_suite(suite)
-    return hypercrl.suites.get(name)
 
 
 def test_a_suite_of_one_s_own_may_get_longer(tmp_path):
@@ -186,7 +187,7 @@ def test_a_suite_may_go_on_with_a_task_of_one_s_own(tmp_path):
         assert found.complete and found.tasks == ("gain 1", "gain -1", "mine")
         assert load(tmp_path).suite.tasks[2].name == "mine"
         append_tasks("tiny", [mine], after=2, task_names=["mine"])  # a plugin may come twice
-        assert len(hypercrl.suites.get("tiny")().tasks) == 3
+        assert len(suites.get("tiny")().tasks) == 3
     with pytest.raises(UserError, match=r"other settings \(tasks\)"):
         hypercrl.extend(tmp_path, num_tasks=4)
 
@@ -298,3 +299,12 @@ def test_a_run_extended_among_its_last_tests_leaves_none_out(tmp_path):
     tested = [(e.task, e.after) for e in read_run(tmp_path).evaluations if e.phase == "final"]
     assert {(0, 2), (2, 2), (0, 3), (1, 3), (2, 3), (3, 3)} <= set(tested)
     assert len(set(tested)) == len(tested)
+
+
+@pytest.mark.parametrize(("file", "tasks", "count"), [("pusher", 100, 6), ("cartpole", 25, 30)])
+def test_the_long_sweeps_can_be_planned(file, tasks, count):
+    path = Path(__file__).parents[1] / "results" / "lifetime" / f"{file}.yaml"
+    planned = plan_runs(read_selections(path, {}))
+    assert len(planned) == count
+    assert {one.config.num_tasks for one in planned} == {tasks}
+    assert {one.config.schedule.retest_tasks for one in planned} == {4}

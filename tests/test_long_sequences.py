@@ -7,6 +7,7 @@ from hypercrl.analysis import metrics, palette
 from hypercrl.analysis.comparison import compare
 from hypercrl.analysis.plots import build_drawings
 from hypercrl.analysis.plots.lifetime import all_seen, plot_lifetime
+from hypercrl.analysis.ratios import RETENTION
 from hypercrl.analysis.tables import build_tables
 from hypercrl.analysis.tables.metrics import metrics_table
 from hypercrl.experiment.run_folder import read_run
@@ -65,7 +66,7 @@ def test_a_life_is_drawn_where_it_was_measured(comparison):
         {tuple(np.asarray(line.get_xdata())): np.asarray(line.get_ydata()) for line in axes.lines}
         for axes in drawing.panels
     )
-    assert set(everything) == {(1, 4, 8, 12, 16)}
+    assert set(everything) == {(1, 2, 4, 8, 12, 16)}
     assert set(first) == set(newest) == {tuple(range(1, 17))}
     assert newest[tuple(range(1, 17))] == pytest.approx(np.ones(16))
     assert len(drawing.panels[0].lines) == 2  # `single` is what returns are normalised by
@@ -80,7 +81,7 @@ def test_many_tasks_are_not_drawn_one_by_one(comparison):
     drawings = build_drawings(comparison, palette.assign_colours([comparison]))
     panels = {drawing.title: len(drawing.panels) for drawing in drawings}
     assert panels["Learning curves"] == 6  # five tasks and the average
-    assert panels["Retention"] == 1
+    assert panels[RETENTION.title] == 1
     heat = next(drawing for drawing in drawings if drawing.title == "Returns r[i, j]")
     assert len(heat.panels[0].get_xticks()) == 8 and not heat.panels[0].texts
     assert build_tables(comparison)

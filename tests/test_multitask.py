@@ -7,6 +7,7 @@ import optax
 import pytest
 from jax.random import key
 
+from hypercrl.contracts.sequence import linear_data, make_spec
 from hypercrl.data.buffer import sample_rows
 from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.heads import HEADS
@@ -17,7 +18,6 @@ from hypercrl.learning.gradients import clip_by_norm
 from hypercrl.learning.rehearsal import draw_rows, sum_over_old_tasks
 from hypercrl.learning.training import Training
 from hypercrl.types import Memory
-from problems import linear_data, make_spec
 
 SPEC = make_spec()
 COUNT = 80

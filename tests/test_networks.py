@@ -10,6 +10,7 @@ import optax
 import pytest
 import scipy.stats
 
+from hypercrl.contracts.sequence import linear_data, make_spec
 from hypercrl.dynamics import full_hypernet
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
@@ -21,7 +22,6 @@ from hypercrl.errors import UserError
 from hypercrl.learning.adam import adam
 from hypercrl.learning.gradients import add_gradients, clip_by_norm, densify
 from hypercrl.registry import learners
-from problems import linear_data, make_spec
 
 LAYOUT = Layout((3, 5, 4, 2))
 FULL = FullHypernet(hidden=(7, 6), embedding_dim=4)

@@ -1,8 +1,6 @@
 """The planners: a contract that every registered one keeps, then what each one promises."""
 
-import dataclasses
 import re
-import sys
 from pathlib import Path
 
 import equinox as eqx
@@ -10,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxtyping import Array, Float
 
-from hypercrl.encoding import Encoding
+from hypercrl.contracts import planner as contract
+from hypercrl.contracts.planner import SMALL, closeness, make, make_model, make_spec, plan_once
 from hypercrl.errors import UserError
 from hypercrl.planning.cem import CEM, refit
 from hypercrl.planning.icem import ICEM, ICEMState
@@ -20,53 +18,17 @@ from hypercrl.planning.mppi import MPPI, weigh
 from hypercrl.planning.noise import coloured_basis, coloured_covariance, noise_basis
 from hypercrl.planning.rollout import imagine, open_loop, summarise
 from hypercrl.registry import load_plugin, planners
-from hypercrl.types import Spec
 
-SMALL = {"horizon": 4, "num_samples": 128, "num_elites": 8, "num_iterations": 2}
 EVERY_PLANNER = pytest.mark.parametrize("name", planners.names())
 
 
-class Probe(eqx.Module):
-    """s' = A s + B a while the action is inside its fence, `poison` outside."""
-
-    a: Float[Array, "S S"]
-    b: Float[Array, "S A"]
-    low: Float[Array, "A"]
-    high: Float[Array, "A"]
-    poison: Float[Array, ""]
-
-    def __call__(self, state, action):
-        inside = ((action >= self.low) & (action <= self.high)).all()
-        return jnp.where(inside, self.a @ state + self.b @ action, self.poison)
-
-
-def make_spec(low=(-1.0, -1.0), high=(1.0, 1.0)) -> Spec:
-    return Spec(3, len(low), low, high, 40, Encoding.differences(3))
-
-
-def make_model(low=(-np.inf, -np.inf), high=(np.inf, np.inf), poison=np.nan) -> Probe:
-    b = jnp.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    return Probe(jnp.eye(3), b, jnp.array(low), jnp.array(high), jnp.array(poison))
-
-
-def closeness(state, action, next_state):
-    """Between 0 and 1, highest at (1, 1, 1): from the origin, the action (1, 1) goes there."""
-    return jnp.exp(-jnp.sum((next_state - 1.0) ** 2))
-
-
-def make(name: str, **settings):
-    """A registered planner; settings that it does not have are left out."""
-    cls = planners.get(name)
-    own = {field.name for field in dataclasses.fields(cls)}
-    return cls(**{key: value for key, value in {**SMALL, **settings}.items() if key in own})
-
-
-def plan_once(planner, spec, model, seed=0):
-    state = planner.init(spec)
-    return planner.plan(state, model, closeness, jnp.zeros(3), key=jax.random.key(seed))
-
-
 # The contract
+
+
+@EVERY_PLANNER
+@pytest.mark.parametrize("promise", contract.PROMISES, ids=lambda promise: promise.__name__)
+def test_promise_is_kept(name, promise):
+    promise(name)
 
 
 @EVERY_PLANNER
@@ -77,89 +39,40 @@ def test_impossible_settings_are_refused(name, field):
 
 
 @EVERY_PLANNER
-def test_plan_has_the_declared_shape_and_reports_its_returns(name):
-    planner = make(name)
-    state = planner.init(make_spec())
-    observation = np.zeros(3, np.float32)
-    plan = planner.plan(state, make_model(), closeness, observation, key=jax.random.key(0))
-    assert plan.action.shape == (2,)
-    assert plan.action.dtype == jnp.float32
-    assert jnp.isfinite(plan.action).all()
-    assert jax.tree.map(jnp.shape, plan.state) == jax.tree.map(jnp.shape, state)
+def test_plan_reports_its_returns(name):
+    plan = plan_once(make(name), make_spec(), make_model())
     assert 0 < plan.info["expected_return"] <= SMALL["horizon"]
     assert plan.info["num_nonfinite"] == 0
     assert not plan.info["fallback"]
 
 
 @EVERY_PLANNER
-def test_the_key_alone_decides(name):
-    planner = make(name)
+def test_another_key_gives_another_plan(name):
     spec = make_spec(low=(-4.0, -4.0), high=(4.0, 4.0))  # the best action lies well inside
-    first, again, other = (plan_once(planner, spec, make_model(), k) for k in (1, 1, 2))
-    assert eqx.tree_equal(first, again)
+    first, other = (plan_once(make(name), spec, make_model(), k) for k in (1, 2))
     assert not jnp.array_equal(first.action, other.action)
 
 
 @EVERY_PLANNER
-def test_new_weights_states_and_steps_compile_nothing(name):
-    traces = []
-
-    class Traced(Probe):
-        def __call__(self, state, action):
-            traces.append(1)
-            return super().__call__(state, action)
-
-    planner = make(name)
-    state = planner.init(make_spec())
-    counts = []
-    for step in range(4):
-        model = Traced(**{**vars(make_model()), "a": (1.0 + step) * jnp.eye(3)})
-        observation = np.full(3, step, np.float32)
-        plan = planner.plan(state, model, closeness, observation, key=jax.random.key(step))
-        state = plan.state
-        counts.append(len(traces))
-    assert counts[0] > 0
-    assert counts == counts[:1] * 4
-
-
-@EVERY_PLANNER
-@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
-def test_a_future_that_is_not_finite_is_never_elected(name, poison):
-    planner = make(name)
-    model = make_model(high=(0.0, np.inf), poison=poison)  # the reward asks for positive ones
-    plan = plan_once(planner, make_spec(), model)
-    assert plan.action[0] <= 0.0
+def test_a_plan_counts_the_futures_that_are_not_finite(name):
+    plan = plan_once(make(name), make_spec(), make_model(high=(0.0, np.inf)))
     assert jnp.isfinite(plan.info["expected_return"])
     assert plan.info["num_nonfinite"] > 0
     assert not plan.info["fallback"]
 
 
 @EVERY_PLANNER
-def test_without_any_finite_future_the_action_is_safe_and_the_plan_says_so(name):
+def test_without_any_finite_future_the_plan_says_so(name):
     planner = make(name)
-    plan = plan_once(planner, make_spec(low=(1.0, 1.0), high=(3.0, 3.0)), make_model(high=(-9, 9)))
+    plan = plan_once(
+        planner, make_spec(low=(1.0, 1.0), high=(3.0, 3.0)), make_model(high=(-9.0, 9.0))
+    )
     assert plan.info["fallback"]
     assert plan.info["num_nonfinite"] == planner.evaluations_per_action // SMALL["horizon"]
-    assert jnp.isfinite(plan.action).all()
 
     healthy = planner.plan(plan.state, make_model(), closeness, jnp.zeros(3), key=jax.random.key(1))
     assert not healthy.info["fallback"]
     assert jnp.isfinite(healthy.info["expected_return"])
-
-
-@EVERY_PLANNER
-def test_evaluations_are_counted_as_they_happen(name):
-    calls = []
-
-    class Counted(Probe):
-        def __call__(self, state, action):
-            jax.debug.callback(lambda _: calls.append(1), action)
-            return super().__call__(state, action)
-
-    planner = make(name, num_samples=10)
-    plan_once(planner, make_spec(), Counted(**vars(make_model())))
-    jax.effects_barrier()
-    assert len(calls) == planner.evaluations_per_action
 
 
 # Against the Riccati optimum
@@ -291,7 +204,7 @@ def test_refit_sees_only_finite_elites():
 
 
 @EVERY_PLANNER
-def test_nothing_outside_the_bounds_is_imagined_or_executed(name):
+def test_nothing_outside_the_bounds_is_imagined(name):
     planner = make(name)
     low, high = (-0.2, 2.0), (1.0, 3.0)
     state = planner.init(make_spec(low, high))
@@ -301,7 +214,6 @@ def test_nothing_outside_the_bounds_is_imagined_or_executed(name):
         )
         state = plan.state
         assert plan.info["num_nonfinite"] == 0
-        assert ((plan.action >= jnp.array(low)) & (plan.action <= jnp.array(high))).all()
 
 
 def test_icem_never_loses_the_future_it_has_found():
@@ -497,13 +409,11 @@ def test_the_end_of_a_sequence_is_not_tied_to_its_start():
 # The guide
 
 
-def test_the_documented_planner_works(tmp_path, monkeypatch):
-    monkeypatch.setattr(planners, "_factories", dict(planners._factories))
+def test_the_documented_planner_works(tmp_path, registries):
     guide = (Path(__file__).parents[1] / "docs" / "planners.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     (tmp_path / "shooting.py").write_text(code)
     load_plugin(str(tmp_path / "shooting.py"))
-    monkeypatch.delitem(sys.modules, "shooting")
 
     planner = make("shooting", horizon=2)
     plan = plan_once(planner, make_spec(), make_model())

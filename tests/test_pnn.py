@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.random import key
 
+from hypercrl.contracts.sequence import linear_data, make_spec
 from hypercrl.dynamics.mlp import Layout
 from hypercrl.dynamics.model import Network
 from hypercrl.dynamics.progressive import Progressive
 from hypercrl.learners.pnn import PNN
 from hypercrl.learners.single import Single
-from problems import linear_data, make_spec
 from sequences import SIXTEEN
 
 SPEC = make_spec()

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from jax.random import key
 
+from hypercrl.contracts.sequence import linear_data, make_spec
 from hypercrl.dynamics.model import prepare
 from hypercrl.learners.finetune import FineTune
 from hypercrl.learners.si import SI
 from hypercrl.learning.si import PathIntegral
-from problems import linear_data, make_spec
 from sequences import SIXTEEN, TINY, learn_briefly
 
 SPEC = make_spec()

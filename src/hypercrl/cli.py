@@ -123,7 +123,7 @@ def _print_help(commands: list[str]) -> None:
     for command in commands:
         # Read, not imported: a command may need what is slow to load.
         summary = (folder / f"{command}.py").read_text().split("\n", 1)[0].strip('"')
-        print(f"  {command:<8} {summary}")
+        print(f"  {command:<10} {summary}")
     print("\n`hypercrl COMMAND --help` explains a command.")
     print(f"{DEBUG}, anywhere, shows the traceback behind a sentence.")
 

@@ -3,20 +3,21 @@
 import contextlib
 import dataclasses
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from hypercrl.errors import UserError, boundary, printable
 from hypercrl.experiment.actor import check_reward
 from hypercrl.experiment.config import RunConfig, change, resolve
-from hypercrl.experiment.display import Display, Silent
+from hypercrl.experiment.display import Display, Silent, for_console
 from hypercrl.experiment.rehearsal import rehearse, require_memory
 from hypercrl.experiment.run_folder import CONFIG, read_config
 from hypercrl.experiment.runner import CHECKPOINT_SECONDS, AfterTask, Runner
-from hypercrl.experiment.store import Store
+from hypercrl.experiment.store import Callback, Store
 
 LONGEST_NAME = 200  # letters of a folder's name
 
@@ -40,12 +41,18 @@ def train(
     critic: Mapping[str, Any] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     wandb: bool = False,
+    display: Display | bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Path:
     """Run Algorithm 1 and return the run's folder; a folder that holds part of it is continued.
 
     `schedule`, `learner`, `planning` and `critic` change single settings of the suite's preset,
     such as `schedule={"updates": 100}` or `learner={"training.anneal": True}`; `fresh` deletes
     what the folder holds of the run first. Whatever goes wrong raises `UserError` with a sentence.
+
+    `display` shows the run as the command line does, or in a way of one's own. Each of the
+    `callbacks` is called with every record (`hypercrl.experiment.records`) once it is written;
+    one that raises ends the run, which can be continued.
     """
     num_tasks = None if num_tasks is None else _whole("num_tasks", num_tasks)
     config = resolve(
@@ -61,7 +68,15 @@ def train(
     given = {"schedule": schedule, "learner": learner, "planning": planning, "critic": critic}
     config = change(config, _changes(given))
     folder = Path(out) if out is not None else default_folder(config)
-    run(config, folder, Silent(), fresh=fresh, checkpoint_seconds=checkpoint_seconds, wandb=wandb)
+    run(
+        config,
+        folder,
+        _display(config, display),
+        fresh=fresh,
+        checkpoint_seconds=checkpoint_seconds,
+        wandb=wandb,
+        callbacks=callbacks,
+    )
     return folder
 
 
@@ -94,16 +109,19 @@ def run(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     wandb: bool = False,
     after_task: AfterTask | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> None:
     """Carry out, or continue, one run in its folder.
 
-    `after_task(t)` is called when task t has been learnt and the checkpoint says so.
+    `after_task(t)` is called when task t has been learnt and the checkpoint says so, and each of
+    the `callbacks` with every record.
     """
     with contextlib.closing(display):
         _check(config, checkpoint_seconds)
         if fresh and (folder / CONFIG).exists():
             rehearse(config)  # before anything is deleted
         with contextlib.closing(Store(folder, config, fresh=fresh, wandb=wandb)) as store:
+            store.callbacks = tuple(callbacks)
             if store.replaced:
                 display.say(f"starting over: the run that was in {folder} has been deleted")
             if store.extended:
@@ -115,6 +133,12 @@ def run(
                 checkpoint_seconds=checkpoint_seconds,
                 after_task=after_task,
             ).run()
+
+
+def _display(config: RunConfig, wanted: Display | bool) -> Display:
+    if isinstance(wanted, Display):
+        return wanted
+    return for_console(config, Console()) if wanted else Silent()
 
 
 def default_folder(config: RunConfig) -> Path:

@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 import tyro
 
 from hypercrl.errors import UserError
+from hypercrl.registry import load_plugin
+
+PLUGIN = "--plugin"
 
 T = TypeVar("T")
 
@@ -21,12 +24,17 @@ T = TypeVar("T")
 class PluginOptions:
     """For commands that know suites, methods and planners by name."""
 
-    plugin: tuple[str, ...] = ()
-    """Modules or files that register suites, methods or planners of their own."""
+    plugin: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Modules or files that register suites, methods or planners of their own: repeat the flag,
+    name several files after it, or separate them by commas."""
 
 
 def parse_flags(cls: type[T], args: list[str], *, prog: str, doc: str | None) -> T:
-    """An instance of a dataclass from flags; `doc`, the command's docstring, opens its help."""
+    """An instance of a dataclass from flags; `doc`, the command's docstring, opens its help.
+
+    The plugins that are asked for are loaded.
+    """
+    args = one_plugin_a_flag(args)
     if not args and "usage:" in (doc or ""):
         raise missing(doc)
     about = "\n\n".join(part for part in _parts(doc) if not part.startswith("usage:"))
@@ -37,10 +45,40 @@ def parse_flags(cls: type[T], args: list[str], *, prog: str, doc: str | None) ->
     except SystemExit as stop:
         if not stop.code:  # help was asked for
             raise
-        raise UserError(_in_one_sentence(_output(parse, args), prog)) from None
+        raise UserError(_in_one_sentence(output_of(parse, args), prog)) from None
     if unknown:
-        raise UserError(_unknown(unknown[0], prog, _output(parse, ["--help"])))
+        raise UserError(_unknown(unknown[0], prog, output_of(parse, ["--help"])))
+    if isinstance(options, PluginOptions):
+        for plugin in options.plugin:
+            load_plugin(plugin)
     return options
+
+
+def one_plugin_a_flag(args: list[str]) -> list[str]:
+    """The same arguments with plugins given in the one way that every parser knows.
+
+    `--plugin a.py b.py`, `--plugin a.py,b.py` and `--plugin=a.py` become `--plugin a.py …`. What
+    follows the first plugin is another one only if it is a file: it may as well be a suite.
+    """
+    spread: list[str] = []
+    listing = 0  # 2: a plugin must come now, 1: another may
+    for arg in args:
+        if arg == PLUGIN:
+            listing = 2
+        elif arg.startswith(f"{PLUGIN}="):
+            spread += _flags(arg.removeprefix(f"{PLUGIN}="))
+            listing = 1
+        elif listing == 2 or (listing and arg.endswith(".py") and not arg.startswith("-")):
+            spread += _flags(arg)
+            listing = 1
+        else:
+            spread.append(arg)
+            listing = 0
+    return [*spread, PLUGIN] if listing == 2 else spread
+
+
+def _flags(plugins: str) -> list[str]:
+    return [part for plugin in plugins.split(",") for part in (PLUGIN, plugin)]
 
 
 def missing(doc: str | None) -> UserError:
@@ -53,8 +91,8 @@ def _parts(doc: str | None) -> list[str]:
     return (doc or "").strip().split("\n\n")
 
 
-def _output(parse: Callable[..., Any], args: list[str]) -> str:
-    """What tyro prints before it exits, as it would in a terminal without colours."""
+def output_of(parse: Callable[..., Any], args: list[str]) -> str:
+    """What a parser prints before it exits, as it would in a terminal without colours."""
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with (
         contextlib.redirect_stdout(printed),

@@ -1,6 +1,6 @@
 """Show whether the tasks of a suite conflict: every task's model on every task.
 
-usage: hypercrl conflict RUN… [--episodes N] [--plugin MODULE]
+usage: hypercrl conflict RUN… [--episodes N] [--plugin FILE]
 
 RUN is the folder of a finished run, best of a method that keeps every task's model apart.
 Prints Markdown tables of returns and one-step model errors, averaged over the runs.
@@ -15,7 +15,6 @@ import tyro
 
 from hypercrl.commands.arguments import PluginOptions, parse_flags
 from hypercrl.errors import UserError
-from hypercrl.registry import load_plugin
 from hypercrl.threads import one_thread
 
 
@@ -31,8 +30,6 @@ def run(args: list[str]) -> None:
     options = parse_flags(Options, args, prog="hypercrl conflict", doc=__doc__)
     if options.episodes < 1:
         raise UserError(f"--episodes must be at least 1, not {options.episodes}.")
-    for plugin in options.plugin:
-        load_plugin(plugin)
     os.environ.update(one_thread(os.environ))
     from hypercrl.experiment.conflict import measure
 

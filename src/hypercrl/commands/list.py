@@ -8,12 +8,11 @@ from typing import Annotated, Literal
 import tyro
 
 from hypercrl.commands.arguments import PluginOptions, parse_flags
-from hypercrl.errors import printable
+from hypercrl.errors import UserError, printable
 from hypercrl.reading import show
 from hypercrl.registry import (
     hypernets,
     learners,
-    load_plugin,
     planners,
     regularisers,
     suites,
@@ -35,8 +34,6 @@ def run(args: list[str]) -> None:
     from rich.console import Console
 
     options = parse_flags(Options, args, prog="hypercrl list", doc=__doc__)
-    for plugin in options.plugin:
-        load_plugin(plugin)
     console = Console()
     if options.what == "runs":
         _list_runs(options.folder, console)
@@ -59,7 +56,11 @@ def _list_registry(title, registry, console) -> None:
 
     table = Table(title=title.capitalize(), title_justify="left", box=None, show_header=False)
     for name in registry.names():
-        table.add_row(Text(printable(name), "bold"), Text(_summary(registry.get(name))))
+        try:
+            summary = _summary(registry.get(name))
+        except UserError as error:  # an installed package that does not work
+            summary = str(error)
+        table.add_row(Text(printable(name), "bold"), Text(summary))
     console.print(table)
     console.print()
 
@@ -74,7 +75,6 @@ def _list_runs(folder: Path, console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from hypercrl.errors import UserError
     from hypercrl.experiment.progress import read_progress
     from hypercrl.experiment.run_folder import find_runs
 

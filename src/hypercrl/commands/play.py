@@ -1,44 +1,67 @@
-"""Watch a run's controller, or a suite under random actions, as a video.
+"""Watch a run's controller, a trained one, or a suite under random actions, as a video.
 
-usage: hypercrl play RUN|SUITE [--task I] [--video FILE] [--random] [--seed N] [--plugin MODULE]
+usage: hypercrl play RUN|SUITE [--task TASK] [--video FILE] [--trained] [--random] [OPTIONS]
 
-RUN is the folder of a run. With --random, SUITE is the name of a suite, so that it can be seen
-before anything is trained. Tasks count from 1.
+RUN is the folder of a run. With --trained, SUITE is the name of a suite that a trained
+controller comes with; with --random any suite, so that it can be seen before anything is
+trained. Tasks count from 1, and names work too.
 """
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from hypercrl.commands.arguments import PluginOptions, parse_flags
 from hypercrl.errors import UserError
-from hypercrl.registry import load_plugin
+
+if TYPE_CHECKING:
+    from hypercrl.experiment.controller import Controller
+    from hypercrl.types import Suite
 
 
 @dataclass(frozen=True)
-class Options(PluginOptions):
+class Watching(PluginOptions):
+    """What to watch."""
+
     source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|SUITE")]
-    """A run's folder, or with --random the name of a suite."""
-    task: int = 1
-    """Which task to play, counted from 1."""
-    video: Path | None = None
-    """Where the video goes; play.mp4, or the next name that is free, if not given."""
+    """A run's folder, or with --trained or --random the name of a suite."""
+    task: str = "1"
+    """Which task to play, counted from 1 or by its name."""
+    trained: bool = False
+    """The trained controller that comes with the suite."""
     random: bool = False
     """Random actions instead of a learned controller."""
     seed: int = 0
     """Seed of the start pose and of random actions."""
 
 
+@dataclass(frozen=True)
+class Options(Watching):
+    video: Path | None = None
+    """Where the video goes; play.mp4, or the next name that is free, if not given."""
+    episodes: int = 1
+    """How many episodes to show."""
+    speed: float = 1.0
+    """How many times faster than in reality."""
+
+
 def run(args: list[str]) -> None:
     options = parse_flags(Options, args, prog="hypercrl play", doc=__doc__)
-    for plugin in options.plugin:
-        load_plugin(plugin)
+    from hypercrl.experiment.video import record_controller, record_random
+
     video = options.video or _free_name()
-    total = _record(options, video)
-    print(f"Task {options.task}: return {total:.2f}. The video is {video}.")
+    how = {"seed": options.seed, "episodes": options.episodes, "speed": options.speed}
+    if options.random:
+        suite, task = random_choice(options)
+        totals = record_random(suite, task, video, **how)
+    else:
+        controller, task = controller_choice(options)
+        totals = record_controller(controller, task, video, **how)
+    said = ", ".join(f"{total:.2f}" for total in totals)
+    print(f"Task {task + 1}: return {said}. The video is {video}.")
 
 
 def _free_name() -> Path:
@@ -46,16 +69,29 @@ def _free_name() -> Path:
     return next(name for name in names if not os.path.lexists(name))
 
 
-def _record(options: Options, video: Path) -> float:
-    from hypercrl.experiment.config import build_suite
+def controller_choice(options: Watching) -> "tuple[Controller, int]":
+    """The controller that was asked for, and the place of the task."""
     from hypercrl.experiment.controller import load
-    from hypercrl.experiment.video import record_random, record_run
+    from hypercrl.experiment.shipped import find
 
-    if not options.random:
-        run = Path(options.source)
-        load(run).check_learnt(options.task)
-        return record_run(run, options.task - 1, video, seed=options.seed)
+    if options.trained and options.random:
+        raise UserError("--trained and --random exclude each other.")
+    controller = load(find(options.source) if options.trained else Path(options.source))
+    return controller, controller.find(options.task)
+
+
+def random_choice(options: Watching) -> "tuple[Suite, int]":
+    """The suite that was asked for, and the place of the task."""
+    from hypercrl.experiment.config import build_suite
+
+    if options.trained:
+        raise UserError("--trained and --random exclude each other.")
     suite = build_suite(options.source)
-    if not 1 <= options.task <= len(suite.tasks):
-        raise UserError(f"The suite '{suite.name}' has the tasks 1 to {len(suite.tasks)}.")
-    return record_random(suite, options.task - 1, video, seed=options.seed)
+    names = [task.name for task in suite.tasks]
+    if options.task in names:
+        return suite, names.index(options.task)
+    if not options.task.isdigit() or not 1 <= int(options.task) <= len(names):
+        raise UserError(
+            f"The suite '{suite.name}' has the tasks 1 to {len(names)}, not '{options.task}'."
+        )
+    return suite, int(options.task) - 1

@@ -1,6 +1,6 @@
 """Write a report page with tables and figures from runs.
 
-usage: hypercrl report RUN… [--out FOLDER]
+usage: hypercrl report RUN… [--out FOLDER] [--plugin FILE]
 
 RUN is a run's folder, or a folder that holds runs. The page works offline; tables are also
 written as Markdown, LaTeX and CSV, figures as PNG and SVG.
@@ -12,12 +12,12 @@ from typing import Annotated
 
 import tyro
 
-from hypercrl.commands.arguments import parse_flags
+from hypercrl.commands.arguments import PluginOptions, parse_flags
 from hypercrl.reading import show
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(PluginOptions):
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…")]
     """Folders of runs, or folders that hold them."""
     out: Path = Path("report")

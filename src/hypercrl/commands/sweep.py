@@ -13,7 +13,7 @@ import tyro
 
 from hypercrl.commands.arguments import PluginOptions, parse_flags
 from hypercrl.errors import UserError, printable
-from hypercrl.registry import load_plugin
+from hypercrl.registry import loaded_plugins
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,6 +53,8 @@ class Options(PluginOptions):
     """Folder of the runs, or a URL that fsspec knows."""
     videos: bool = False
     """Film every task at the end of each run."""
+    wandb: bool = False
+    """Show every run in Weights & Biases too; needs `pip install hypercrl[wandb]`."""
     checkpoint_seconds: float | None = None
     """Time between two checkpoints of a run; as for `hypercrl train` if not given."""
     report: bool = True
@@ -75,13 +77,10 @@ def run(args: list[str]) -> None:
 
     console = Console()
     _leave_accelerators_alone()
-    plugins = tuple(_absolute(plugin) for plugin in options.plugin)
-    for plugin in plugins:
-        load_plugin(plugin)
     plan = _plan(options)
     location = open_location(options.out)
     try:
-        statuses = _carry_out(plan, location, options, plugins, console)
+        statuses = _carry_out(plan, location, options, console)
         if options.report:
             _conclude(statuses, location, options.out, console)
     finally:
@@ -119,13 +118,21 @@ def _carry_out(
     plan: "tuple[PlannedRun, ...]",
     location: "Location",
     options: Options,
-    plugins: tuple[str, ...],
     console: "Console",
 ) -> "list[RunStatus]":
+    from hypercrl.experiment.trackers import require_wandb
     from hypercrl.sweep.session import Session, Shared
     from hypercrl.sweep.table import display_for
 
-    shared = Shared(_absolute_out(options.out), plugins, options.videos, options.checkpoint_seconds)
+    if options.wandb:
+        require_wandb()
+    shared = Shared(
+        _absolute_out(options.out),
+        loaded_plugins(),
+        options.videos,
+        options.checkpoint_seconds,
+        options.wandb,
+    )
     launcher = _launcher(options)
     return Session(plan, location, launcher, display_for(console), shared).run()
 
@@ -162,11 +169,6 @@ def _conclude(
     place = f"{out.rstrip('/')}/{page.relative_to(location.view)}"
     line = f"The report is {printable(place)}."
     console.print(line, highlight=False, soft_wrap=True, markup=False)
-
-
-def _absolute(plugin: str) -> str:
-    """Files are named from this folder, and workers may run in another."""
-    return str(Path(plugin).resolve()) if plugin.endswith(".py") else plugin
 
 
 def _absolute_out(out: str) -> str:

@@ -1,6 +1,6 @@
 """Test the models of a run again, with as many episodes as wanted.
 
-usage: hypercrl test RUN [--task I] [--episodes N] [--out FILE] [--plugin MODULE]
+usage: hypercrl test RUN [--task I] [--episodes N] [--out FILE] [--plugin FILE]
 
 RUN is the folder of a run. Every task is tested with its own model and the run's planner, from
 the same start states as in the run's own tests. Tasks count from 1.
@@ -18,7 +18,6 @@ import tyro
 
 from hypercrl.commands.arguments import PluginOptions, parse_flags
 from hypercrl.errors import UserError
-from hypercrl.registry import load_plugin
 from hypercrl.threads import one_thread
 
 if TYPE_CHECKING:
@@ -39,8 +38,6 @@ class Options(PluginOptions):
 
 def run(args: list[str]) -> None:
     options = parse_flags(Options, args, prog="hypercrl test", doc=__doc__)
-    for plugin in options.plugin:
-        load_plugin(plugin)
     os.environ.update(one_thread(os.environ))
     _test(options)
 

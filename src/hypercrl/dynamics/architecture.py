@@ -70,7 +70,7 @@ class Architecture(abc.ABC):
 
     def predictor(self, spec: Spec, own: Params, others: Any) -> MeanPredictor:
         """One task's network for planning."""
-        return MeanPredictor(self.build(spec, own, others), self.head)
+        return MeanPredictor(self.build(spec, own, others), self.head, own.bounds)
 
     def losses(
         self,

@@ -28,6 +28,10 @@ class Head(abc.ABC):
     def mean(self, raw: Float[Array, "*N raw"]) -> Float[Array, "*N outputs"]: ...
 
     @abc.abstractmethod
+    def std(self, params: HeadParams, raw: Float[Array, "raw"]) -> Float[Array, "outputs"] | None:
+        """The spread around the mean; None of a head that does not know it."""
+
+    @abc.abstractmethod
     def loss(
         self, params: HeadParams, raw: Float[Array, "raw"], target: Float[Array, "outputs"]
     ) -> Float[Array, ""]:
@@ -69,6 +73,9 @@ class PointHead(Head):
     def mean(self, raw):
         return raw
 
+    def std(self, params, raw):
+        return None
+
     def loss(self, params, raw, target):
         return jnp.mean(squared_errors(raw, target))
 
@@ -106,6 +113,9 @@ class GaussianHead(Head):
         free = raw[..., raw.shape[-1] // 2 :]
         capped = high - jax.nn.softplus(high - free)
         return low + jax.nn.softplus(capped - low)
+
+    def std(self, params, raw):
+        return jnp.exp(self.log_variance(params, raw) / 2)
 
     def negative_log_likelihood(self, params, raw, target):
         """−log N(target; mean, variance), the constant included."""

@@ -29,8 +29,20 @@ class DynamicsModel(eqx.Module):
 
     def __call__(self, state: Float[Array, "S"], action: Float[Array, "A"]) -> Float[Array, "S"]:
         encoding = self.spec.encoding
-        inputs = self.normalizer.inputs(jnp.concatenate([encoding.features(state), action]))
+        inputs = self.inputs(state, action)
         return encoding.advance(state, self.normalizer.scale_back(self.predictor(inputs)))
+
+    def inputs(self, state: Float[Array, "S"], action: Float[Array, "A"]) -> Float[Array, "inputs"]:
+        """What the predictor sees, in standard deviations from the task's training data."""
+        features = self.spec.encoding.features(state)
+        return self.normalizer.inputs(jnp.concatenate([features, action]))
+
+    def std(
+        self, state: Float[Array, "S"], action: Float[Array, "A"]
+    ) -> Float[Array, "outputs"] | None:
+        """The spread of the output around its mean; None where the predictor knows of none."""
+        spread = getattr(self.predictor, "std", lambda inputs: None)(self.inputs(state, action))
+        return None if spread is None else self.normalizer.scale_back(spread)
 
 
 class MLP(eqx.Module):
@@ -44,13 +56,17 @@ class MLP(eqx.Module):
 
 
 class MeanPredictor(eqx.Module):
-    """What a network's raw outputs say about the mean."""
+    """What a network's raw outputs say about the mean, and about the spread if asked."""
 
     network: Callable[[Float[Array, "inputs"]], Float[Array, "raw"]]
     head: Head = eqx.field(static=True)
+    head_params: HeadParams
 
     def __call__(self, inputs: Float[Array, "inputs"]) -> Float[Array, "outputs"]:
         return self.head.mean(self.network(inputs))
+
+    def std(self, inputs: Float[Array, "inputs"]) -> Float[Array, "outputs"] | None:
+        return self.head.std(self.head_params, self.network(inputs))
 
 
 @dataclass(frozen=True)
@@ -77,11 +93,15 @@ class Network:
         return Layout((num_inputs, *self.hidden, num_raw))
 
     def model(
-        self, spec: Spec, weights: Float[Array, "num_weights"], normalizer: Normalizer
+        self,
+        spec: Spec,
+        weights: Float[Array, "num_weights"],
+        head_params: HeadParams,
+        normalizer: Normalizer,
     ) -> DynamicsModel:
         """The step function of a network with these weights."""
         mlp = MLP(self.layout(spec).unflatten(weights), self.activation)
-        return DynamicsModel(MeanPredictor(mlp, HEADS[self.head]), normalizer, spec)
+        return DynamicsModel(MeanPredictor(mlp, HEADS[self.head], head_params), normalizer, spec)
 
     def loss(
         self,

@@ -18,10 +18,12 @@ from hypercrl.experiment.run_folder import Code
 
 SOURCES = (".py", ".xml")
 LOOKS_ON = {
-    *("analysis", "commands", "sweep", "cli.py", "durations.py", "threads.py"),
+    *("analysis", "commands", "contracts", "export", "sweep", "__init__.py", "__main__.py"),
+    *("cli.py", "durations.py", "environments.py", "results.py", "threads.py", "trust.py"),
     *("errors.py", "reading.py", "writing.py", "experiment/rehearsal.py"),
     *("experiment/checkpoint.py", "experiment/code.py", "experiment/conflict.py"),
-    *("experiment/display.py", "experiment/lock.py", "experiment/progress.py"),
+    *("experiment/controller.py", "experiment/display.py", "experiment/lock.py"),
+    *("experiment/pacing.py", "experiment/progress.py", "experiment/shipped.py"),
     *("experiment/recorder.py", "experiment/records.py", "experiment/run_folder.py"),
     *("experiment/stopwatch.py", "experiment/store.py", "experiment/trackers.py"),
     "experiment/video.py",

@@ -11,12 +11,21 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from hypercrl.dynamics.hypernet import Hypernet
-from hypercrl.errors import UserError
+from hypercrl.errors import UserError, printable
 from hypercrl.experiment.run_folder import StoredConfig
 from hypercrl.learning.critic import Critic
 from hypercrl.learning.regulariser import Regulariser
 from hypercrl.presets import Preset, Schedule
-from hypercrl.registry import hypernets, learners, planners, regularisers, suites
+from hypercrl.registry import (
+    hypernets,
+    learners,
+    load_plugin,
+    loaded_plugins,
+    planners,
+    regularisers,
+    suites,
+)
+from hypercrl.trust import is_trusted
 from hypercrl.types import Learner, Planner, Suite
 
 SECTIONS = {
@@ -79,11 +88,13 @@ class RunConfig:
             state_dim=suite.spec.state_dim,
             action_dim=suite.spec.action_dim,
             name=self.name,
+            plugins=loaded_plugins(),
         )
 
     @classmethod
     def from_stored(cls, stored: StoredConfig) -> "RunConfig":
-        """The inverse of `to_stored`."""
+        """The inverse of `to_stored`; the plugins that the run names are loaded."""
+        _load_plugins(stored)
         try:
             return cls(
                 suite=stored.suite,
@@ -99,6 +110,26 @@ class RunConfig:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"The stored configuration cannot be used: {error}.") from error
+
+
+def _load_plugins(stored: StoredConfig) -> None:
+    """What the run was made with, as far as this person has named it before.
+
+    A folder may come from anybody, and to import is to run. A plugin that has gone, or that
+    nobody here has named, is not missed if another has brought the names.
+    """
+    for plugin in stored.plugins:
+        problem = f"The run was made with the plugin '{printable(plugin)}'"
+        try:
+            if is_trusted(plugin):
+                load_plugin(plugin)
+                continue
+            problem += ", which you have never named here; add --plugin if you trust it."
+        except UserError as error:
+            problem += f", but: {error} --plugin names another."
+        names = (suites, stored.suite), (learners, stored.method), (planners, stored.planner)
+        if any(name not in registry.names() for registry, name in names):
+            raise UserError(problem)
 
 
 def completed(stored: StoredConfig) -> StoredConfig:

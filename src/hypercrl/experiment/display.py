@@ -212,6 +212,9 @@ class Pace:
 
     @property
     def left(self) -> str:
+        """How long the run will still take, or what it still does when all steps are made."""
+        if self.done >= self.total:
+            return "only tests"  # and videos, if asked for
         if self.done == self._start_done:
             return "?"
         return duration(round((self.total - self.done) / self.rate))

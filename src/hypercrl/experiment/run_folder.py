@@ -81,6 +81,8 @@ class StoredConfig:
     """All that worked on the run, the first one first."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the packages underneath."""
+    plugins: tuple[str, ...] = ()
+    """What the run's suite, method or planner comes from, if not from the package."""
 
     @property
     def total_steps(self) -> int:
@@ -98,7 +100,7 @@ class StoredConfig:
     def settings(self) -> dict[str, Any]:
         """Everything that decides the run's numbers but its seed, under dotted names."""
         plain = dataclasses.asdict(self)
-        for name in ("seed", "name", "code", "versions"):
+        for name in ("seed", "name", "code", "versions", "plugins"):
             del plain[name]
         if not self.critic.get("updates"):
             del plain["critic"]  # what is never learnt decides nothing; older runs know of none

@@ -19,7 +19,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -63,6 +63,9 @@ CONTENTS = (
 )
 
 
+Callback = Callable[[Record], None]
+
+
 class Store:
     """The open folder of one run."""
 
@@ -71,6 +74,7 @@ class Store:
     ):
         self.folder = folder
         self.replaced = False  # whether an earlier run was deleted
+        self.callbacks: tuple[Callback, ...] = ()  # told of every record once it is written
         self.extended = 0  # tasks that are asked for and that the run does not have
         self._config = config.to_stored()
         self._wandb = wandb
@@ -97,6 +101,8 @@ class Store:
         if record.file == records.METRICS:
             self._step = record.total_step if isinstance(record, Placed) else self._step
             self._track(scalars(record), self._step)
+        for callback in self.callbacks:
+            callback(record)
 
     def sign(self) -> bool:
         """Name this code among those that worked on the run; whether it is a newcomer."""

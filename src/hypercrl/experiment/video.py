@@ -1,11 +1,13 @@
 """Videos of a controller at work, or of a suite under random actions."""
 
 import contextlib
+import math
 import os
 import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
@@ -13,15 +15,19 @@ import numpy as np
 from hypercrl import writing
 from hypercrl.errors import UserError, describe, in_one_sentence
 from hypercrl.experiment.actor import Actor
-from hypercrl.experiment.controller import load
+from hypercrl.experiment.controller import Controller, load
 from hypercrl.experiment.episode import Step, run_episode
 from hypercrl.experiment.run_folder import video_name
 from hypercrl.reading import show
 from hypercrl.types import Suite
 
-FRAMES_AHEAD = 10  # still frames at the end, so that the last pose can be seen
+FRAMES_AHEAD = 10  # still frames after an episode, so that the last pose can be seen
+MAX_RATE = 60.0  # frames a second; a quicker video leaves some out
 ROOM_BYTES = 1_000_000  # more than most videos take; a disk without it is as good as full
 SMOOTH = 2.0  # exponent of the random actions: white noise would only make an arm tremble
+
+
+Act = Callable[[], Step]
 
 
 class Filming:
@@ -48,10 +54,39 @@ class Filming:
             self.problem = f"No video could be made: {in_one_sentence(error)}"
 
 
-def record_run(run: Path, task: int, path: Path, *, seed: int = 0) -> float:
+def record_run(run: Path, task: int, path: Path) -> float:
     """One episode of a task under a run's controller; returns the episode's return."""
+    return record_controller(load(run), task, path)[0]
+
+
+def record_controller(
+    controller: Controller,
+    task: int,
+    path: Path,
+    *,
+    seed: int = 0,
+    episodes: int = 1,
+    speed: float = 1.0,
+) -> list[float]:
+    """Episodes of a task under a controller, one after another; returns their returns."""
     require_free(path)
-    controller = load(run)
+    actor, act = controlled(controller, task, seed=seed, render_mode="rgb_array")
+    return _record(actor, act, path, episodes, speed)
+
+
+def record_random(
+    suite: Suite, task: int, path: Path, *, seed: int = 0, episodes: int = 1, speed: float = 1.0
+) -> list[float]:
+    """Episodes under smooth random actions, to see a suite before training."""
+    require_free(path)
+    actor, act = exploring(suite, task, seed=seed, render_mode="rgb_array")
+    return _record(actor, act, path, episodes, speed)
+
+
+def controlled(
+    controller: Controller, task: int, *, seed: int, render_mode: str | None = None
+) -> tuple[Actor, Act]:
+    """A task's environment, and what takes it a step further under a controller."""
     model = controller.model(task)  # an unlearnt task is refused before anything is rendered
     actor = Actor(
         controller.suite.tasks[task],
@@ -59,38 +94,48 @@ def record_run(run: Path, task: int, path: Path, *, seed: int = 0) -> float:
         controller.config.planner,
         seed=seed,
         purpose=("play", task),
-        render_mode="rgb_array",
+        render_mode=render_mode,
     )
-    return _record(actor, lambda: actor.plan(model, controller.value(task)), path)
+    return actor, lambda: actor.plan(model, controller.value(task))
 
 
-def record_random(suite: Suite, task: int, path: Path, *, seed: int = 0) -> float:
-    """One episode under smooth random actions, to see a suite before training."""
-    require_free(path)
+def exploring(
+    suite: Suite, task: int, *, seed: int, render_mode: str | None = None
+) -> tuple[Actor, Act]:
+    """The same under smooth random actions."""
     actor = Actor(
         suite.tasks[task],
         suite.spec,
         seed=seed,
         purpose=("play", task),
         exploration_beta=SMOOTH,
-        render_mode="rgb_array",
+        render_mode=render_mode,
     )
-    return _record(actor, actor.explore, path)
+    return actor, actor.explore
 
 
-def _record(actor: Actor, act: Callable[[], Step], path: Path) -> float:
+def _record(actor: Actor, act: Act, path: Path, episodes: int, speed: float) -> list[float]:
+    if episodes < 1:
+        raise UserError(f"A video shows at least 1 episode, not {episodes}.")
+    if not speed > 0:
+        raise UserError(f"A video's speed must be more than 0, not {speed}.")
+    frames, totals = [], []
+
+    def act_and_film() -> Step:
+        step = act()
+        frames.append(actor.env.render())
+        return step
+
     with contextlib.closing(actor):
-        actor.begin()
-        frames = [actor.env.render()]
-
-        def act_and_film() -> Step:
-            step = act()
+        for _ in range(episodes):
+            actor.begin()
             frames.append(actor.env.render())
-            return step
-
-        total = run_episode(act_and_film).total
-        write_video(path, frames, fps=actor.env.metadata["render_fps"])
-    return total
+            totals.append(run_episode(act_and_film).total)
+            frames += [frames[-1]] * FRAMES_AHEAD
+        rate = speed * actor.env.metadata["render_fps"]
+    every = max(1, math.ceil(rate / MAX_RATE))
+    write_video(path, frames[::every], fps=rate / every)
+    return totals
 
 
 def require_free(path: Path) -> None:
@@ -108,7 +153,7 @@ def require_free(path: Path) -> None:
         raise UserError(f"The video {show(path)} cannot be written: {reason}.") from error
 
 
-def write_video(path: Path, frames: list, fps: int) -> None:
+def write_video(path: Path, frames: list, fps: float) -> None:
     """H.264 in a form that every browser plays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width, _ = np.shape(frames[0])
@@ -119,9 +164,10 @@ def write_video(path: Path, frames: list, fps: int) -> None:
         with warnings.catch_warnings():
             # It is started at once after the fork that JAX warns of.
             warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-            encoder = imageio_ffmpeg.write_frames(str(unfinished), (width, height), fps=fps)
+            rate: Any = fps  # the library asks for a whole number and takes any
+            encoder = imageio_ffmpeg.write_frames(str(unfinished), (width, height), fps=rate)
             encoder.send(None)
-            for frame in frames + [frames[-1]] * FRAMES_AHEAD:
+            for frame in frames:
                 encoder.send(np.ascontiguousarray(frame, np.uint8))
             encoder.close()
         os.replace(unfinished, path)

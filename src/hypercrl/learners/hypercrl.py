@@ -13,14 +13,14 @@ look-ahead step follows the gradient of L_dyn as it is, before any clipping.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from hypercrl.checks import above
+from hypercrl.checks import above, one_of
 from hypercrl.data.buffer import is_training, sample_rows
 from hypercrl.data.normalizer import Normalizer, fit_normalizer
 from hypercrl.dynamics.full_hypernet import FullHypernet
@@ -68,9 +68,12 @@ class HyperCRL(Learner):
     regulariser: Regulariser = WeightRegulariser()
     lookahead: bool = True
     """Evaluate the regulariser where Adam's next step on the dynamics loss would lead."""
+    new_embedding: Literal["random", "mean"] = "random"
+    """Where a task's embedding starts: anywhere (the paper's), or at the mean of those before."""
 
     def __post_init__(self):
         above(self, 0, "learning_rate")
+        one_of(self, ("random", "mean"), "new_embedding")
         if self.embedding_learning_rate is not None:
             above(self, 0, "embedding_learning_rate")
 
@@ -137,6 +140,10 @@ def _init(learner: HyperCRL, spec: Spec, num_tasks: int, key: PRNGKeyArray):
 def _start_task(learner: HyperCRL, state: HyperState, task: Int[Array, ""], key: PRNGKeyArray):
     """A new embedding, and a snapshot of the hypernetwork as it is."""
     embedding = jax.random.normal(key, state.embeddings[0].shape)
+    if learner.new_embedding == "mean":
+        is_old = (jnp.arange(len(state.embeddings)) < task)[:, None]
+        mean = jnp.where(is_old, state.embeddings, 0.0).sum(0) / jnp.maximum(task, 1)
+        embedding = jnp.where(task > 0, mean, embedding)
     return state.replace(
         embeddings=state.embeddings.at[task].set(embedding),
         snapshot=state.params["hypernet"],
@@ -161,7 +168,8 @@ def _end_task(learner: HyperCRL, state: HyperState, data: Transitions):
 def _model(learner: HyperCRL, state: HyperState, task: Int[Array, ""]):
     layout, row = learner.network.layout(state.spec), state.embeddings[task][None]
     weights = learner.hypernet.generate(layout, state.params["hypernet"], row)[0]
-    return learner.network.model(state.spec, weights, state.normalizers.select(task))
+    normalizer = state.normalizers.select(task)
+    return learner.network.model(state.spec, weights, state.params["head"], normalizer)
 
 
 @compiled_session

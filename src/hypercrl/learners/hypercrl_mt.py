@@ -123,7 +123,8 @@ def _start_task(learner: HyperCRLMT, state: OracleState, task: Int[Array, ""], k
 @eqx.filter_jit
 def _model(learner: HyperCRLMT, state: OracleState, task: Int[Array, ""]):
     weights = learner.generate(state.params, state.spec)[task]
-    return learner.network.model(state.spec, weights, state.normalizers.select(task))
+    normalizer = state.normalizers.select(task)
+    return learner.network.model(state.spec, weights, state.params["head"], normalizer)
 
 
 @compiled_session

@@ -42,6 +42,7 @@ class Job:
     plugins: tuple[str, ...] = ()
     videos: bool = False
     checkpoint_seconds: float | None = None  # the runner's own if None
+    wandb: bool = False
     claim: str = ""  # by which the sweep holds the run; the results are kept while it does
 
 

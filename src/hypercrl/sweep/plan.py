@@ -5,6 +5,7 @@ change some of them; a `name` then tells their folders apart:
 
     suite: pusher
     seeds: 4
+    plugin: [my_planner.py]
     runs:
       - method: all
       - {method: hypercrl, name: weak, set: {learner.learning_rate: 1e-4}}
@@ -21,7 +22,7 @@ from hypercrl import reading
 from hypercrl.errors import UserError, printable
 from hypercrl.experiment.config import RunConfig, change, has_setting, resolve
 from hypercrl.reading import show
-from hypercrl.registry import learners, suites
+from hypercrl.registry import learners, load_plugin, suites
 from hypercrl.training import default_folder, require_name
 
 EVERYTHING = "all"
@@ -67,10 +68,15 @@ def plan_runs(selections: Iterable[Selection]) -> tuple[PlannedRun, ...]:
 
 
 def read_selections(path: Path, flags: Mapping[str, Any]) -> list[Selection]:
-    """The selections of a YAML file; what is given in `flags` replaces the file's own."""
+    """The selections of a YAML file; what is given in `flags` replaces the file's own.
+
+    Its plugins, files seen from its own folder, are loaded beside those of the flags.
+    """
     data = reading.read_yaml(path)
     if not isinstance(data, dict):
         raise UserError(f"The sweep file {show(path)} must map names such as 'suite' to values.")
+    for plugin in _plugins(data.pop("plugin", None), path):
+        load_plugin(plugin)
     parts = data.pop("runs", None) or [{}]
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise UserError(f"'runs' in the sweep file {show(path)} must be a list of selections.")
@@ -82,7 +88,8 @@ def make_selection(values: Mapping[Any, Any]) -> Selection:
     known = [f.name for f in dataclasses.fields(Selection)]
     for name in values:
         if name not in known:
-            raise UserError(f"A sweep has no {_short(name)}; it has: {', '.join(known)}, runs.")
+            has = ", ".join([*known, "plugin", "runs"])
+            raise UserError(f"A sweep has no {_short(name)}; it has: {has}.")
     given = {name: value for name, value in values.items() if value is not None}
     for name in ("suite", "method"):
         if name in given:
@@ -153,6 +160,11 @@ def _names(kind: str, value: Any) -> tuple[str, ...]:
     if not several or not names:
         raise UserError(f"'{kind}' of a sweep must be one name or several, not {_short(value)}.")
     return tuple(names)
+
+
+def _plugins(value: Any, file: Path) -> list[str]:
+    names = [] if value is None else _names("plugin", value)
+    return [str(file.parent / name) if name.endswith(".py") else name for name in names]
 
 
 def _seeds(value: Any) -> tuple[int, ...]:

@@ -61,6 +61,7 @@ class Shared:
     plugins: tuple[str, ...] = ()
     videos: bool = False
     checkpoint_seconds: float | None = None
+    wandb: bool = False
 
 
 class Session:

@@ -83,6 +83,7 @@ def _work(job: Job, folder: Path) -> str:
             folder,
             PlainLines(config, console),
             after_task=filming,
+            wandb=job.wandb,
             checkpoint_seconds=(
                 CHECKPOINT_SECONDS if job.checkpoint_seconds is None else job.checkpoint_seconds
             ),

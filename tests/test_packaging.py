@@ -1,0 +1,150 @@
+"""What comes with the package: its names, its types, its commands, and that it can be installed."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import hypercrl
+from hypercrl.cli import _commands, main
+from hypercrl.commands import doctor
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def python(code: str, **options):
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, **options
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_version_is_the_projects():
+    assert hypercrl.__version__ == PROJECT["version"]
+
+
+def test_public_names_are_shown_without_being_loaded():
+    code = (
+        "import sys, hypercrl\n"
+        "assert dir(hypercrl) == sorted(hypercrl.__all__) and 'train' in dir(hypercrl)\n"
+        "assert 'jax' not in sys.modules and 'numpy' not in sys.modules\n"
+    )
+    python(code)
+    assert all(getattr(hypercrl, name) is not None for name in hypercrl.__all__)
+    assert (Path(hypercrl.__file__).parent / "py.typed").exists()
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "hypercrl", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"hypercrl {hypercrl.__version__}\n"
+
+
+def test_tested_pythons_are_named():
+    found = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert found == ["3.11", "3.12", "3.13"]
+
+
+def test_everything_is_imported_without_what_only_unix_has():
+    """Training may need it, importing and acting must not."""
+    code = (
+        "import importlib, pkgutil, sys\n"
+        "for name in ('fcntl', 'resource', 'pwd', 'grp', 'termios', 'syslog'):\n"
+        "    sys.modules[name] = None\n"
+        "import hypercrl\n"
+        "for module in ('experiment.controller', 'training', 'custom', 'results', 'cli'):\n"
+        "    importlib.import_module(f'hypercrl.{module}')\n"
+        "for name in ('learners', 'planners', 'suites'):\n"
+        "    assert getattr(hypercrl, name).names()\n"
+    )
+    python(code)
+
+
+class TestCompletion:
+    @pytest.fixture(scope="class")
+    def words(self):
+        from hypercrl.commands.completion import _words
+
+        return _words()
+
+    def test_every_command_and_its_flags_are_known(self, words):
+        assert list(words) == _commands()
+        assert {"--steps-per-task", "--plugin", "cartpole", "ewc"} <= set(words["train"])
+        assert {"--video", "pusher"} <= set(words["play"])
+
+    def test_bash_completes(self, words, tmp_path):
+        from hypercrl.commands.completion import _bash
+
+        (tmp_path / "hypercrl.bash").write_text(_bash(words))
+        script = (
+            "source hypercrl.bash; COMP_WORDS=(hypercrl train --steps); COMP_CWORD=2; _hypercrl; "
+            'echo "${COMPREPLY[@]}"; COMP_WORDS=(hypercrl sw); COMP_CWORD=1; COMPREPLY=(); '
+            '_hypercrl; echo "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split() == ["--steps-per-task", "sweep"]
+
+    def test_fish_is_told_of_every_command(self, words):
+        from hypercrl.commands.completion import _fish
+
+        assert all(f"from {command}" in _fish(words) for command in _commands())
+
+
+def test_the_doctor_says_what_is_there_and_what_is_not(monkeypatch, capsys):
+    monkeypatch.setitem(doctor.EXTRAS, "nothing_like_this", ("more", "more"))
+    main(["doctor"])
+    said = capsys.readouterr().out
+    assert re.search(r"✓ JAX +\d", said)
+    assert "nothing_like_this" in said and "pip install 'hypercrl[more]'" in said
+
+
+def test_the_doctor_ends_with_1_if_something_needed_is_missing(monkeypatch, capsys):
+    def broken():
+        raise OSError("gone")
+
+    monkeypatch.setattr(doctor, "_probes", lambda: [doctor.Probe("heart", broken, "rest", True)])
+    with pytest.raises(SystemExit) as stop:
+        main(["doctor"])
+    assert stop.value.code == 1
+    assert "✗ heart" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_wheel_does_in_an_empty_environment_what_a_new_user_does(tmp_path):
+    """Install from the wheel alone, play, train an own suite, export, act without hypercrl."""
+    dist = tmp_path / "dist"
+    run = subprocess.run
+    run([sys.executable, "-m", "build", "--outdir", dist, str(ROOT)], check=True)
+    (wheel,), (source,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    assert source.stat().st_size < 20_000_000
+    run([sys.executable, "-m", "venv", tmp_path / "env"], check=True)
+    env = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "XLA_FLAGS")}
+    binaries = tmp_path / "env" / "bin"
+    constraints = ROOT / "constraints.txt"
+    package = f"hypercrl[export] @ {wheel.as_uri()}"
+    run([binaries / "pip", "install", "-q", "-c", constraints, package], check=True, env=env)
+    plugin = ROOT / "examples" / "pendulum_suite.py"
+    for command in (
+        "hypercrl doctor",
+        "hypercrl play cartpole --trained --video look.mp4",
+        f"hypercrl check pendulum --plugin {plugin}",
+        f"hypercrl train pendulum hypercrl --plugin {plugin} --tasks 1 --steps-per-task 200 "
+        "--updates 20 --eval-episodes 1 --out run",
+        "hypercrl play run --video learnt.mp4",
+        "hypercrl export run out",
+        "hypercrl report run --out report",
+    ):
+        program, *words = command.split()
+        run([binaries / program, *words], cwd=tmp_path, env=env, check=True)
+    assert (tmp_path / "look.mp4").stat().st_size > 10_000
+    run([binaries / "pip", "uninstall", "-q", "-y", "hypercrl"], check=True, env=env)
+    run([binaries / "python", "out/run.py"], cwd=tmp_path, env=env, check=True)
