@@ -107,7 +107,7 @@ def test_run_killed_a_few_times_ends_the_same(launcher, uninterrupted, tmp_path)
 
 @pytest.mark.slow
 def test_run_killed_a_hundred_times_ends_the_same(launcher, tmp_path):
-    longer = ("--steps-per-task", "1200")
+    longer = ("--steps-per-task", "480")
     launcher.finish(tmp_path / "uninterrupted", *longer)
     check_kills(launcher, tmp_path / "uninterrupted", tmp_path / "killed", 100, *longer)
 

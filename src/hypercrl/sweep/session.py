@@ -200,7 +200,11 @@ def _problem(status: RunStatus) -> str:
     """Why a folder can neither be skipped nor continued; empty if it can."""
     if status.damage or not os.path.lexists(status.folder / CONFIG):
         return advise_sweep(status.damage)
-    changed = differences(read_config(status.folder).identity(), status.config.identity())
+    try:
+        stored = read_config(status.folder)
+    except UserError as error:
+        return advise_sweep(str(error))
+    changed = differences(stored.identity(), status.config.identity())
     if not changed:
         return ""
     return (
