@@ -18,11 +18,12 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Angle, Difference, Encoding, Quaternion
 from hypercrl.errors import UserError
+from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.training import Training
 from hypercrl.learning.weight_regulariser import WeightRegulariser
 from hypercrl.planning.cem import CEM
@@ -93,10 +94,10 @@ LAPTOP = Preset(
     # A Gaussian head starts a new door as sure of itself as it was of the last one, and unlearns
     # that for thousands of updates.
     network=Network(hidden=(128, 128, 128, 128), scale_targets=True),
-    hypernet=ChunkedHypernet(hidden=(25, 30), activation="relu", chunk_size=4_000),
+    hypernet=LowRankHypernet(),  # a chunked one is too weak for networks of this depth
     training=Training(anneal=True),
     planners=(ICEM(horizon=10), CEM(horizon=10)),
-    methods=tuned(LAPTOP_METHODS, hypercrl={"regulariser": WeightRegulariser(0.5)}),
+    methods=tuned(LAPTOP_METHODS, hypercrl={"regulariser": PredictionRegulariser()}),
 )
 PAPER = Preset(
     schedule=Schedule(steps_per_task=60_000, updates=200),

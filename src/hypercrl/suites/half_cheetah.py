@@ -22,16 +22,17 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Absolute, Angle, Difference, Encoding
 from hypercrl.errors import UserError
 from hypercrl.learning.critic import Critic
+from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.training import Training
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
-from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule, tuned
 from hypercrl.registry import suites
 from hypercrl.simulation.env import MujocoEnv
 from hypercrl.simulation.rendering import Camera
@@ -90,7 +91,7 @@ LAPTOP = Preset(
         head="point",  # its mean is learnt in half the updates of the Gaussian's
         scale_targets=True,
     ),
-    hypernet=ChunkedHypernet(hidden=(25, 30), activation="relu", chunk_size=4_000),
+    hypernet=LowRankHypernet(),  # a chunked one is too weak for networks of this depth
     training=Training(anneal=True),  # or now and then a session ends with a model that tips over
     planners=(
         ICEM(
@@ -104,7 +105,7 @@ LAPTOP = Preset(
     ),
     # Tipping over is the quickest way forward for a second, and only then a dead end.
     critic=Critic(updates=1_000),
-    methods=LAPTOP_METHODS,
+    methods=tuned(LAPTOP_METHODS, hypercrl={"regulariser": PredictionRegulariser()}),
 )
 PAPER = Preset(
     schedule=Schedule(steps_per_task=100_000, update_every=1_000),
