@@ -23,7 +23,11 @@ FORBIDDEN_MODULES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shel
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
 FORBIDDEN_METHODS = {"exec_module", "import_module", "full_load", "unsafe_load", "yaml.load"}
 # The package's own modules by name, and plugins that a person names on the command line.
-IMPORTERS = {"__init__.py", "cli.py", "registry.py"}
+IMPORTERS = {
+    *("__init__.py", "cli.py", "registry.py"),
+    # Modules by names that are written there, never in a file.
+    *("completion.py", "doctor.py", "environments.py", "onnx_model.py"),
+}
 
 
 class State(eqx.Module):

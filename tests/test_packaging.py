@@ -67,36 +67,38 @@ def test_everything_is_imported_without_what_only_unix_has():
     python(code)
 
 
-class TestCompletion:
-    @pytest.fixture(scope="class")
-    def words(self):
-        from hypercrl.commands.completion import _words
+@pytest.fixture(scope="module")
+def words():
+    from hypercrl.commands.completion import _words
 
-        return _words()
+    return _words()
 
-    def test_every_command_and_its_flags_are_known(self, words):
-        assert list(words) == _commands()
-        assert {"--steps-per-task", "--plugin", "cartpole", "ewc"} <= set(words["train"])
-        assert {"--video", "pusher"} <= set(words["play"])
 
-    def test_bash_completes(self, words, tmp_path):
-        from hypercrl.commands.completion import _bash
+def test_every_command_and_its_flags_are_known(words):
+    assert list(words) == _commands()
+    assert {"--steps-per-task", "--plugin", "cartpole", "ewc"} <= set(words["train"])
+    assert {"--video", "pusher"} <= set(words["play"])
 
-        (tmp_path / "hypercrl.bash").write_text(_bash(words))
-        script = (
-            "source hypercrl.bash; COMP_WORDS=(hypercrl train --steps); COMP_CWORD=2; _hypercrl; "
-            'echo "${COMPREPLY[@]}"; COMP_WORDS=(hypercrl sw); COMP_CWORD=1; COMPREPLY=(); '
-            '_hypercrl; echo "${COMPREPLY[@]}"'
-        )
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        assert done.stdout.split() == ["--steps-per-task", "sweep"]
 
-    def test_fish_is_told_of_every_command(self, words):
-        from hypercrl.commands.completion import _fish
+def test_bash_completes(words, tmp_path):
+    from hypercrl.commands.completion import _bash
 
-        assert all(f"from {command}" in _fish(words) for command in _commands())
+    (tmp_path / "hypercrl.bash").write_text(_bash(words))
+    script = (
+        "source hypercrl.bash; COMP_WORDS=(hypercrl train --steps); COMP_CWORD=2; _hypercrl; "
+        'echo "${COMPREPLY[@]}"; COMP_WORDS=(hypercrl sw); COMP_CWORD=1; COMPREPLY=(); '
+        '_hypercrl; echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["--steps-per-task", "sweep"]
+
+
+def test_fish_is_told_of_every_command(words):
+    from hypercrl.commands.completion import _fish
+
+    assert all(f"from {command}" in _fish(words) for command in _commands())
 
 
 def test_the_doctor_says_what_is_there_and_what_is_not(monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """The planners: a contract that every registered one keeps, then what each one promises."""
 
+import dataclasses
 import re
 from pathlib import Path
 
