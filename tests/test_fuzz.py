@@ -75,7 +75,7 @@ def _nothing_is_learnt(monkeypatch):
     """Everything but the work itself: a case is about what comes before."""
     monkeypatch.setattr("hypercrl.training.Runner", lambda *a, **k: SimpleNamespace(run=lambda: 0))
     monkeypatch.setattr("hypercrl.commands.sweep._carry_out", lambda *a, **k: [])
-    monkeypatch.setattr("hypercrl.experiment.video._record", lambda *a, **k: 0.0)
+    monkeypatch.setattr("hypercrl.experiment.video._record", lambda *a, **k: [0.0])
 
 
 @pytest.fixture(scope="module")
