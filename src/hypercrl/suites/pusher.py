@@ -53,7 +53,7 @@ LAPTOP = Preset(
     schedule=Schedule(updates=500, retest_episodes=3),
     network=Network(hidden=(128, 128), scale_targets=True),
     hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=800),
-    planners=(ICEM(decay=1.5), CEM()),
+    planners=(ICEM(), CEM()),
     methods=LAPTOP_METHODS,
 )
 PAPER = Preset()
