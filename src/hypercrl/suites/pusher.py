@@ -51,8 +51,8 @@ CAMERA = Camera(lookat=(-0.14, -0.02, 0.99), distance=1.4, azimuth=142, elevatio
 
 LAPTOP = Preset(
     schedule=Schedule(updates=500, retest_episodes=3),
-    network=Network(hidden=(128, 128), scale_targets=True),
-    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=800),
+    network=Network(scale_targets=True),
+    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=2_000),
     planners=(ICEM(), CEM()),
     methods=LAPTOP_METHODS,
 )
