@@ -17,7 +17,9 @@ from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.heads import GaussianHead, PointHead
 from hypercrl.dynamics.mlp import Layout, apply_mlp
 from hypercrl.dynamics.model import Network
+from hypercrl.dynamics.multi_head import MultiHead
 from hypercrl.dynamics.outer_sum import OuterSum
+from hypercrl.dynamics.separate import Separate
 from hypercrl.errors import UserError
 from hypercrl.learning.adam import adam
 from hypercrl.learning.gradients import add_gradients, clip_by_norm, densify
@@ -141,6 +143,26 @@ def test_the_activation_is_the_same_in_training_and_in_the_model(method):
 def test_point_loss_is_the_mean_squared_error():
     raw, target = jnp.array([1.0, 2.0]), jnp.array([0.0, 4.0])
     assert float(PointHead().loss({}, raw, target)) == pytest.approx((1 + 4) / 2)
+
+
+@pytest.mark.parametrize("architecture", [MultiHead, Separate])
+def test_weights_cost_by_their_size_whoever_trains_them(architecture):
+    """λ Σ θ² for every sample, of the task's own network alone and of no bound of the head."""
+    spec, network = make_spec(), Network(hidden=(5,), head="gaussian", decay=0.03)
+    free = dataclasses.replace(network, decay=0.0)
+    num_inputs = spec.encoding.num_features + spec.action_dim
+    inputs, targets = jnp.ones((7, num_inputs)), jnp.zeros((7, spec.encoding.num_outputs))
+    params = architecture(network).init(spec, 3, key=jax.random.key(0)).of(1)
+    costs = [
+        float(architecture(one).loss(spec, params, None, inputs, targets))
+        for one in (network, free)
+    ]
+    leaves = jax.tree.leaves((params.shared, params.tasks))
+    weights = jnp.concatenate([leaf.ravel() for leaf in leaves])
+    assert weights.size == network.layout(spec).num_weights
+    np.testing.assert_allclose(costs[0] - costs[1], 7 * 0.03 * jnp.sum(weights**2), rtol=1e-4)
+    generated = [one.loss(spec, weights, params.bounds, inputs, targets) for one in (network, free)]
+    np.testing.assert_allclose(generated[0] - generated[1], costs[0] - costs[1], rtol=1e-4)
 
 
 def test_point_likelihood_is_that_of_a_gaussian_of_unit_variance():

@@ -92,7 +92,9 @@ class Architecture(abc.ABC):
         targets: Float[Array, "B outputs"],
     ) -> Float[Array, ""]:
         """L_dyn of one task on one batch."""
-        return self.head.batch_loss(own.bounds, self.build(spec, own, others)(inputs), targets)
+        raw = self.build(spec, own, others)(inputs)
+        loss = self.head.batch_loss(own.bounds, raw, targets)
+        return loss + self.network.size_loss((own.shared, own.tasks), len(inputs))
 
     def negative_log_likelihood(
         self,

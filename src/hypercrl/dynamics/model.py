@@ -6,8 +6,10 @@ a planner receives, a step function whose weights have already been generated.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -81,9 +83,13 @@ class Network:
     """`point` or `gaussian`."""
     scale_targets: bool = False
     """Divide the targets by their spread in the task's data."""
+    decay: float = 0.0
+    """What the sum of the squared weights costs beside one sample's error, against learning a
+    task's few thousand transitions by heart; 0: nothing (the paper's)."""
 
     def __post_init__(self):
         at_least(self, 1, "hidden")
+        at_least(self, 0, "decay")
         one_of(self, ACTIVATIONS, "activation")
         one_of(self, HEADS, "head")
 
@@ -113,7 +119,15 @@ class Network:
     ) -> Float[Array, ""]:
         """L_dyn of a network with these weights on one batch."""
         raw = apply_mlp(self.layout(spec).unflatten(weights), inputs, self.activation)
-        return HEADS[self.head].batch_loss(head_params, raw, targets)
+        loss = HEADS[self.head].batch_loss(head_params, raw, targets)
+        return loss + self.size_loss(weights, len(inputs))
+
+    def size_loss(self, weights: Any, num_samples: int) -> Float[Array, ""] | float:
+        """What the weights of a task's network cost by their size, on the scale of a batch."""
+        if self.decay == 0:
+            return 0.0
+        squares = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(weights))
+        return num_samples * self.decay * squares
 
 
 def prepare(
