@@ -1,15 +1,17 @@
 """Sequential learning on recorded data, without planning: where settings are chosen.
 
-    python benchmarks/sequence.py door --tasks 3 \\
+    python benchmarks/sequence.py door --tasks 3 --data runs/recorded/door-s340 \\
         single hypercrl hypercrl:low_rank:predictions "hypercrl:low_rank:predictions:strength=1"
 
 A candidate is a method, optionally followed by a hypernetwork, a regulariser, and changes of
-their fields. All candidates learn the same transitions, task after task: brown-noise exploration
-that is drawn anew from the seed. Printed are the one-step error on what was held out (relative
-to how much the state changes; 1 is as bad as predicting no change) when a task has just been
-learnt and after all of them, the size against the target network's, and the loss of a task's
-first updates, which shows what a switch costs. A candidate takes minutes where a run takes an
-hour.
+their fields. All candidates learn the same transitions, task after task: all that a `single` run
+on the suite collects, at random and while it plans, recorded in the folder `--data` by the first
+call and read by later ones; without a folder, brown-noise exploration that is drawn anew.
+Printed are the one-step error on what was held out (relative to how much the state changes; 1 is
+as bad as predicting no change) when a task has just been learnt and after all of them, the size
+against the target network's, and the loss of a task's first updates, which shows what a switch
+costs. A candidate takes a minute where a run takes a quarter of an hour. `--out` appends what
+was found to a file of JSON lines.
 """
 
 import argparse
@@ -17,7 +19,9 @@ import contextlib
 import dataclasses
 import json
 import os
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
@@ -29,7 +33,10 @@ from hypercrl.data.buffer import Buffer
 from hypercrl.data.memory import TaskMemory
 from hypercrl.experiment import streams
 from hypercrl.experiment.actor import Actor
-from hypercrl.experiment.config import build_suite
+from hypercrl.experiment.config import build_suite, change, resolve
+from hypercrl.experiment.display import Silent
+from hypercrl.experiment.runner import Runner
+from hypercrl.experiment.store import Store
 from hypercrl.experiment.testing import validation_error
 from hypercrl.presets import Preset
 from hypercrl.registry import hypernets, regularisers
@@ -39,7 +46,43 @@ BROWN = 2.0  # power-law exponent of the random actions over time
 FIRST_UPDATES = 20
 
 
-def record(suite: Suite, task: int, count: int, seed: int) -> Buffer:
+class RecordingRunner(Runner):
+    """A run that leaves every task's buffer behind."""
+
+    folder: Path
+
+    def consolidate(self) -> None:
+        np.savez_compressed(self.folder / f"task{self.at.task + 1}.npz", **self.buffer.get_state())
+        super().consolidate()
+
+
+def record_run(suite: str, num_tasks: int, seed: int, folder: Path) -> None:
+    """All that `single` sees of each task, in a file a task."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = resolve(suite, "single", num_tasks=num_tasks, seed=seed)
+    # What is not learnt from need not be tested.
+    config = change(config, {"schedule.eval_episodes": 1, "schedule.retest": False})
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        contextlib.closing(Store(Path(scratch) / "run", config)) as store,
+    ):
+        runner = RecordingRunner(config, store, Silent())
+        runner.folder = folder
+        runner.run()
+
+
+def read(suite: Suite, folder: Path) -> list[Buffer]:
+    """The transitions that a recorded run has left of each of the suite's tasks."""
+    buffers = []
+    for task in range(len(suite.tasks)):
+        with np.load(folder / f"task{task + 1}.npz") as arrays:
+            rows = dict(arrays)
+        buffers.append(Buffer(suite.spec, len(rows["states"])))
+        buffers[-1].set_state(rows)
+    return buffers
+
+
+def explore(suite: Suite, task: int, count: int, seed: int) -> Buffer:
     """Transitions of one task under brown-noise exploration."""
     buffer = Buffer(suite.spec, count)
     actor = Actor(
@@ -104,6 +147,14 @@ def learn(suite: Suite, learner: Learner, data: list[Buffer], options: argparse.
     return errors, learner.num_parameters(state), starts
 
 
+def find_data(suite: Suite, options: argparse.Namespace) -> list[Buffer]:
+    if options.data is None:
+        return [explore(suite, t, options.transitions, options.seed) for t in range(options.tasks)]
+    if not (options.data / f"task{options.tasks}.npz").exists():
+        record_run(options.suite, options.tasks, options.seed, options.data)
+    return read(suite, options.data)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -112,14 +163,16 @@ def main() -> None:
     parser.add_argument("candidates", nargs="+")
     parser.add_argument("--preset", default=None)
     parser.add_argument("--tasks", type=int, default=5)
-    parser.add_argument("--transitions", type=int, default=4_000)
+    parser.add_argument("--data", type=Path, help="folder of a recorded `single` run")
+    parser.add_argument("--transitions", type=int, default=4_000, help="of each task, explored")
     parser.add_argument("--updates", type=int, default=4_000, help="of each task")
     parser.add_argument("--sessions", type=int, default=4, help="that they are made in")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="file of JSON lines to append to")
     options = parser.parse_args()
     suite = build_suite(options.suite, options.tasks)
     preset = suite.presets[options.preset or next(iter(suite.presets))]
-    data = [record(suite, t, options.transitions, options.seed) for t in range(options.tasks)]
+    data = find_data(suite, options)
     target = preset.network.layout(suite.spec).num_weights
     for candidate in options.candidates:
         start = time.perf_counter()
@@ -130,6 +183,19 @@ def main() -> None:
         for name, row in (("learnt", learnt), ("at the end", end), ("first loss", starts)):
             cells = "  ".join(f"{value:8.3f}" for value in row)
             print(f"  {name:<11}{cells}   mean {np.mean(row):.3f}", flush=True)
+        if options.out is not None:
+            found = {
+                "suite": options.suite,
+                "candidate": candidate,
+                "seed": options.seed,
+                "updates": options.updates,
+                "size": size / target,
+                "learnt": learnt.tolist(),
+                "end": end.tolist(),
+                "first_loss": starts,
+            }
+            with options.out.open("a") as file:
+                file.write(json.dumps(found) + "\n")
         jax.clear_caches()
 
 
