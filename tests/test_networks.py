@@ -14,7 +14,7 @@ from hypercrl.contracts.sequence import linear_data, make_spec
 from hypercrl.dynamics import full_hypernet
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
-from hypercrl.dynamics.heads import GaussianHead, PointHead
+from hypercrl.dynamics.heads import HEADS, GaussianHead, PointHead
 from hypercrl.dynamics.mlp import Layout, apply_mlp
 from hypercrl.dynamics.model import Network
 from hypercrl.dynamics.multi_head import MultiHead
@@ -115,6 +115,24 @@ def test_gaussian_log_likelihood_against_scipy():
     found = head.negative_log_likelihood(params, raw, target)
     assert float(found) == pytest.approx(expected, rel=1e-5)
     assert float(head.loss(params, raw, target)) == pytest.approx(expected / 3, rel=1e-5)
+
+
+@pytest.mark.parametrize("log_variance", [-8.0, -1.0])
+def test_the_beta_likelihood_learns_the_mean_as_the_squared_error_does(log_variance):
+    """However sure the network is; the likelihood itself multiplies by e^8 = 3,000 here."""
+    head, params = (
+        HEADS["gaussian_beta"],
+        {
+            "max_log_variance": jnp.full(2, 20.0),
+            "min_log_variance": jnp.full(2, -20.0),
+        },
+    )
+    raw, target = jnp.array([0.3, -0.2, log_variance, log_variance]), jnp.array([1.0, 0.5])
+    slope = jax.grad(lambda raw: head.loss(params, raw, target))(raw)
+    np.testing.assert_allclose(slope[:2], (raw[:2] - target) / 2, rtol=1e-4)
+    # And the variance goes to where the squared errors are.
+    errors = (raw[:2] - target) ** 2
+    np.testing.assert_allclose(slope[2:], (np.exp(log_variance) - errors) / 4, rtol=1e-3)
 
 
 def test_log_variance_stays_within_its_bounds():

@@ -94,7 +94,7 @@ class Architecture(abc.ABC):
         """L_dyn of one task on one batch."""
         raw = self.build(spec, own, others)(inputs)
         loss = self.head.batch_loss(own.bounds, raw, targets)
-        return loss + self.network.size_loss((own.shared, own.tasks), len(inputs))
+        return self.network.charge_size(loss, (own.shared, own.tasks), len(inputs))
 
     def negative_log_likelihood(
         self,

@@ -2,6 +2,11 @@
 
 The Gaussian head is that of PETS (Chua et al. 2018): the log-variance is softly clamped
 between learned bounds, whose spread is penalised. Planning uses the mean either way.
+
+A network that was sure of the last task is as sure at the start of the next and wrong there, and
+the likelihood's gradients are then as large as the variances were small. `gaussian_beta` weighs
+every term by its own variance to the power β (Seitzer et al. 2022), which no gradient follows:
+with β = 1 the mean is learnt as with the squared error, and the variance beside it.
 """
 
 import abc
@@ -89,8 +94,9 @@ class PointHead(Head):
 
 @dataclass(frozen=True)
 class GaussianHead(Head):
-    """Mean and log-variance, with the negative log-likelihood."""
+    """Mean and log-variance, with the negative log-likelihood, or the β-weighted one."""
 
+    beta: float = 0.0  # of the variance that weighs a term: 0 is the likelihood itself
     initial_max: float = 0.5  # log-variance bounds before training, as in PETS
     initial_min: float = -10.0
     spread_weight: float = 0.01
@@ -119,13 +125,23 @@ class GaussianHead(Head):
 
     def negative_log_likelihood(self, params, raw, target):
         """−log N(target; mean, variance), the constant included."""
-        log_variance = self.log_variance(params, raw)
-        errors = squared_errors(self.mean(raw), target)
-        terms = errors * jnp.exp(-log_variance) + log_variance + jnp.log(2 * jnp.pi)
-        return 0.5 * terms.sum()
+        return self._terms(self.log_variance(params, raw), raw, target).sum()
 
     def loss(self, params, raw, target):
-        return self.negative_log_likelihood(params, raw, target) / len(target)
+        log_variance = self.log_variance(params, raw)
+        terms = self._terms(log_variance, raw, target)
+        if self.beta:
+            terms *= jax.lax.stop_gradient(jnp.exp(self.beta * log_variance))
+        return terms.sum() / len(target)
+
+    def _terms(
+        self,
+        log_variance: Float[Array, "outputs"],
+        raw: Float[Array, "raw"],
+        target: Float[Array, "outputs"],
+    ) -> Float[Array, "outputs"]:
+        errors = squared_errors(self.mean(raw), target)
+        return 0.5 * (errors * jnp.exp(-log_variance) + log_variance + jnp.log(2 * jnp.pi))
 
     def penalty(self, params):
         spread = params["max_log_variance"] - params["min_log_variance"]
@@ -139,4 +155,8 @@ def squared_errors(
     return (mean - target) ** 2
 
 
-HEADS: dict[str, Head] = {"point": PointHead(), "gaussian": GaussianHead()}
+HEADS: dict[str, Head] = {
+    "point": PointHead(),
+    "gaussian": GaussianHead(),
+    "gaussian_beta": GaussianHead(beta=1.0),
+}

@@ -80,7 +80,7 @@ class Network:
     activation: str = "relu"
     """Between its layers: `relu` (the paper's), `elu`, `tanh` or `swish`."""
     head: str = "point"
-    """`point` or `gaussian`."""
+    """`point`, `gaussian` (the likelihood), or `gaussian_beta` (calm where a task begins)."""
     scale_targets: bool = False
     """Divide the targets by their spread in the task's data."""
     decay: float = 0.0
@@ -120,14 +120,16 @@ class Network:
         """L_dyn of a network with these weights on one batch."""
         raw = apply_mlp(self.layout(spec).unflatten(weights), inputs, self.activation)
         loss = HEADS[self.head].batch_loss(head_params, raw, targets)
-        return loss + self.size_loss(weights, len(inputs))
+        return self.charge_size(loss, weights, len(inputs))
 
-    def size_loss(self, weights: Any, num_samples: int) -> Float[Array, ""] | float:
-        """What the weights of a task's network cost by their size, on the scale of a batch."""
+    def charge_size(
+        self, loss: Float[Array, ""], weights: Any, num_samples: int
+    ) -> Float[Array, ""]:
+        """A batch's loss, and what the weights of the task's network cost by their size."""
         if self.decay == 0:
-            return 0.0
+            return loss
         squares = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(weights))
-        return num_samples * self.decay * squares
+        return loss + num_samples * self.decay * squares
 
 
 def prepare(
