@@ -11,6 +11,7 @@ import pytest
 import tiny
 from hypercrl.data.buffer import Buffer
 from hypercrl.experiment import checkpoint, runner, testing, video
+from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.controller import load
 from hypercrl.experiment.display import Silent
 from hypercrl.experiment.episode import Trajectory
@@ -79,8 +80,8 @@ def run_with_interruptions(config, folder) -> int:
     raise AssertionError
 
 
-def check_interruptions(tmp_path, suite, method, mode, critic=CRITIC_OFF):
-    config = tiny.configure(suite, method, continuing=mode == "continuing")
+def check_interruptions(tmp_path, suite, method, mode, critic=CRITIC_OFF, **schedule):
+    config = tiny.configure(suite, method, continuing=mode == "continuing", **schedule)
     config = replace(config, critic=critic)
     run(config, tmp_path / "whole", Silent(), checkpoint_seconds=NEVER)
     assert run_with_interruptions(config, tmp_path / "stopped") >= 3
@@ -100,6 +101,10 @@ def test_interruptions_change_nothing_in_any_mode(tmp_path, suite, mode):
 def test_interruptions_change_nothing_with_a_value(tmp_path):
     critic = Critic(updates=2, hidden=(3,), batch_size=4)
     check_interruptions(tmp_path, "tiny", "finetune", "episodic", critic)
+
+
+def test_interruptions_change_nothing_in_odd_starts(tmp_path):
+    check_interruptions(tmp_path, "tiny", "finetune", "episodic", random_start=2)
 
 
 @pytest.mark.slow
@@ -290,6 +295,41 @@ def test_videos_are_taken_at_the_moments_that_a_report_compares(tmp_path, monkey
     filming(1)
     assert taken == ["task-0-after-0.mp4", "task-1-after-1.mp4"]
     assert not filming.problem
+
+
+def test_training_episodes_can_begin_at_random(tmp_path, monkeypatch):
+    """Two steps of each, other ones in every episode; tests begin with the planner."""
+    done = []
+
+    def noting(name, original):
+        def act(self, *arguments):
+            where = (self._purpose, self.steps_done)
+            step = original(self, *arguments)
+            done.append((*where, step.episode, name, float(step.action[0])))
+            return step
+
+        monkeypatch.setattr(Actor, name, act)
+
+    noting("plan", Actor.plan)
+    noting("explore", Actor.explore)
+    run(tiny.configure(random_start=2, eval_every=0, random_episodes=1), tmp_path, Silent())
+    trained = [one for one in done if one[0] == ("train", 0) and one[2] > 1]
+    assert {(step, name) for _, step, _, name, _ in trained} == {
+        (0, "explore"), (1, "explore"), (2, "plan"), (3, "plan"), (4, "plan"),
+    }  # fmt: skip
+    first_actions = [action for _, step, _, _, action in trained if step == 0]
+    assert len(set(first_actions)) == len(first_actions) > 1
+    tested = [name for purpose, *_, name, _ in done if purpose[0] == "test"]
+    assert tested and set(tested) == {"plan"}
+
+
+def test_the_first_update_of_a_session_is_recorded(tmp_path):
+    """A session of one update is its own first; of several, the first is not the mean."""
+    run(tiny.configure(updates=1, eval_every=0), tmp_path / "one", Silent())
+    assert all(s.first_loss == s.loss is not None for s in read_run(tmp_path / "one").sessions)
+    run(tiny.configure(updates=5, eval_every=0), tmp_path / "five", Silent())
+    one, five = (read_run(tmp_path / name).sessions[0] for name in ("one", "five"))
+    assert five.first_loss == pytest.approx(one.loss, rel=1e-5) and five.loss != five.first_loss
 
 
 def test_training_episodes_can_be_cut_short(tmp_path):

@@ -39,6 +39,9 @@ class Schedule:
     """Gradient steps in a session [S]."""
     exploration_beta: float = 0.0
     """Power-law exponent of the random actions over time; 0 is white noise (the paper's)."""
+    random_start: int = 0
+    """Random actions that every training episode begins with, so that those from one and the same
+    pose do not all go the same way; 0: none (the paper's)."""
     episode_steps: int = 0
     """Cut training episodes short after so many control steps in the first half of a task; 0
     lets them end like tests."""
@@ -66,6 +69,7 @@ class Schedule:
             self, 1, "steps_per_task", "update_every", "eval_episodes", "curve_episodes"
         )
         checks.at_least(self, 0, "random_episodes", "updates", "episode_steps", "eval_every")
+        checks.at_least(self, 0, "random_start")
         checks.at_least(self, 0, "retest_episodes", "retest_tasks", "retest_all_every")
         checks.between(self, 0, MAX_EXPONENT, "exploration_beta")
         for name in ("steps_per_task", "eval_every"):

@@ -80,6 +80,11 @@ class Actor:
         """Between two episodes: the next step begins with a reset."""
         return self._observation is None
 
+    @property
+    def steps_done(self) -> int:
+        """In the episode that the next step belongs to."""
+        return 0 if self.at_boundary else self.episode_step
+
     def plan(self, model: Model, value: Value | None = None) -> Step:
         """One step of model-predictive control."""
         # A planner of one's own need not know of values as long as there is none.

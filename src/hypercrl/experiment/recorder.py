@@ -84,6 +84,7 @@ class Recorder:
                 step=at.step,
                 total_step=self.total_step(at),
                 loss=losses.get("loss"),
+                first_loss=losses.get("first_loss"),
                 regulariser=losses.get("regulariser"),
                 validation=validation,
             )

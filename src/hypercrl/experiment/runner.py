@@ -133,10 +133,13 @@ class Runner:
             self.state = enlarge(self.state, template)
 
     def act(self) -> None:
-        """One step of model-predictive control on the current model."""
+        """One step of model-predictive control on the current model, or of an odd start."""
         assert self.actor is not None and self.model is not None
         self.actor.episode_length = self.episode_length
-        step = self.actor.plan(self.model, self.values.of(self.at.task))
+        if self.actor.steps_done < self.schedule.random_start:
+            step = self.actor.explore()
+        else:
+            step = self.actor.plan(self.model, self.values.of(self.at.task))
         self.at.step += 1
         self.recorder.step(self.at)
         self._observe(step, random=False)

@@ -39,18 +39,21 @@ def run_updates(
 ) -> tuple[Carry, Info]:
     """Apply `step` repeatedly; the scalars it reports are averaged over the session.
 
-    It is also told how much of the session is over, from 0 to almost 1.
+    What it reports first is there too, as `first_…`: at a task's start it shows what the switch
+    costs. The step is also told how much of the session is over, from 0 to almost 1.
     """
     _, shapes = jax.eval_shape(step, carry, key, jnp.zeros(()))
     totals = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
     def body(i, loop):
-        carry, totals = loop
+        carry, totals, first = loop
         carry, info = step(carry, jax.random.fold_in(key, i), i / num_updates)
-        return carry, jax.tree.map(jnp.add, totals, info)
+        first = jax.tree.map(lambda old, new: jnp.where(i == 0, new, old), first, info)
+        return carry, jax.tree.map(jnp.add, totals, info), first
 
-    carry, totals = jax.lax.fori_loop(0, num_updates, body, (carry, totals))
-    return carry, jax.tree.map(lambda x: x / jnp.maximum(num_updates, 1), totals)
+    carry, totals, first = jax.lax.fori_loop(0, num_updates, body, (carry, totals, totals))
+    means = jax.tree.map(lambda x: x / jnp.maximum(num_updates, 1), totals)
+    return carry, means | {f"first_{name}": value for name, value in first.items()}
 
 
 def run_derived_updates(
