@@ -11,7 +11,8 @@ Printed are the one-step error on what was held out (relative to how much the st
 as bad as predicting no change) when a task has just been learnt and after all of them, the size
 against the target network's, and the loss of a task's first updates, which shows what a switch
 costs. A candidate takes a minute where a run takes a quarter of an hour. `--out` appends what
-was found to a file of JSON lines.
+was found to a file of JSON lines, and what is there already is not learnt again; `--file` names
+a file with a candidate a line.
 """
 
 import argparse
@@ -123,7 +124,8 @@ def set_field(learner: Any, name: str, text: str) -> Any:
 
 
 def learn(suite: Suite, learner: Learner, data: list[Buffer], options: argparse.Namespace):
-    """Errors [T, T] of task i after task j, the size, and the loss of each task's start."""
+    """Errors [T, T] of task i after task j, the size, and for each task's start the loss of its
+    first update and of its first few."""
     num_tasks, spec = len(data), suite.spec
     key = lambda *counters: streams.key(options.seed, "sequence", *counters)  # noqa: E731
     state = learner.init(spec, num_tasks, key=key(0))
@@ -138,7 +140,7 @@ def learn(suite: Suite, learner: Learner, data: list[Buffer], options: argparse.
                 state, transitions, memory.view(), num_updates=updates, key=key(2, task, number)
             )
             if number == 0:
-                starts.append(float(info["loss"]))
+                starts.append([float(info[name]) for name in ("first_loss", "loss")])
         state = learner.end_task(state, transitions, key=key(3, task))
         memory.keep(task, buffer.get_state(), streams.generator(options.seed, "keep", task))
         for old in range(task + 1):
@@ -151,8 +153,29 @@ def find_data(suite: Suite, options: argparse.Namespace) -> list[Buffer]:
     if options.data is None:
         return [explore(suite, t, options.transitions, options.seed) for t in range(options.tasks)]
     if not (options.data / f"task{options.tasks}.npz").exists():
-        record_run(options.suite, options.tasks, options.seed, options.data)
+        record_run(options.suite, options.tasks, options.data_seed, options.data)
     return read(suite, options.data)
+
+
+def listed(path: Path | None) -> list[str]:
+    """The candidates that a file names."""
+    lines = [] if path is None else path.read_text().splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def identity(candidate: str, options: argparse.Namespace) -> dict[str, Any]:
+    """What decides the numbers of a row."""
+    names = ("suite", "preset", "tasks", "data_seed", "updates", "sessions", "seed")
+    return {"candidate": candidate} | {name: getattr(options, name) for name in names}
+
+
+def is_known(candidate: str, options: argparse.Namespace) -> bool:
+    """Whether the file of results has this row."""
+    if options.out is None or not options.out.exists():
+        return False
+    wanted = identity(candidate, options)
+    rows = (json.loads(line) for line in options.out.read_text().splitlines())
+    return any(wanted.items() <= row.items() for row in rows)
 
 
 def main() -> None:
@@ -160,40 +183,39 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("suite")
-    parser.add_argument("candidates", nargs="+")
+    parser.add_argument("candidates", nargs="*")
+    parser.add_argument("--file", type=Path, help="a candidate a line; # begins a comment")
     parser.add_argument("--preset", default=None)
     parser.add_argument("--tasks", type=int, default=5)
     parser.add_argument("--data", type=Path, help="folder of a recorded `single` run")
+    parser.add_argument("--data-seed", type=int, default=0, help="of the run to be recorded")
     parser.add_argument("--transitions", type=int, default=4_000, help="of each task, explored")
     parser.add_argument("--updates", type=int, default=4_000, help="of each task")
     parser.add_argument("--sessions", type=int, default=4, help="that they are made in")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="file of JSON lines to append to")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     suite = build_suite(options.suite, options.tasks)
     preset = suite.presets[options.preset or next(iter(suite.presets))]
     data = find_data(suite, options)
     target = preset.network.layout(suite.spec).num_weights
-    for candidate in options.candidates:
+    for candidate in [*options.candidates, *listed(options.file)]:
+        if is_known(candidate, options):
+            continue
         start = time.perf_counter()
         learner = make_learner(preset, candidate)
         errors, size, starts = learn(suite, learner, data, options)
         learnt, end = np.diagonal(errors), errors[:, -1]
         print(f"{candidate}  ({size / target:.2f} x, {time.perf_counter() - start:.0f} s)")
-        for name, row in (("learnt", learnt), ("at the end", end), ("first loss", starts)):
+        first, early = np.transpose(starts)
+        rows = {"learnt": learnt, "at the end": end, "first loss": first, "early loss": early}
+        for name, row in rows.items():
             cells = "  ".join(f"{value:8.3f}" for value in row)
             print(f"  {name:<11}{cells}   mean {np.mean(row):.3f}", flush=True)
         if options.out is not None:
-            found = {
-                "suite": options.suite,
-                "candidate": candidate,
-                "seed": options.seed,
-                "updates": options.updates,
-                "size": size / target,
-                "learnt": learnt.tolist(),
-                "end": end.tolist(),
-                "first_loss": starts,
-            }
+            found = {name.replace(" ", "_"): row.tolist() for name, row in rows.items()}
+            found = identity(candidate, options) | {"size": size / target} | found
+            options.out.parent.mkdir(parents=True, exist_ok=True)
             with options.out.open("a") as file:
                 file.write(json.dumps(found) + "\n")
         jax.clear_caches()
