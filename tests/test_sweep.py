@@ -32,7 +32,7 @@ from hypercrl.sweep.status import RunStatus
 from hypercrl.sweep.table import SweepDisplay, describe, draw_table
 from hypercrl.threads import one_thread
 from sweeping import (
-    FOUR_RUNS,
+    METHODS,
     attempts,
     is_alive,
     metrics,
@@ -539,13 +539,15 @@ def write_progress(folder: Path, config, step: int) -> None:
 
 
 def test_a_sweep_gives_the_metrics_of_single_runs(tmp_path):
-    status, output = sweep(tmp_path, "--suite", "toy", *FOUR_RUNS, "--no-report")
+    args = ("--suite", "toy", "--method", *METHODS, "--seeds", "1", "--no-report")
+    status, output = sweep(tmp_path, *args)
     assert status == 0, output
-    assert metrics(tmp_path) == single_runs()
+    names = [f"toy-{method}-custom-s0" for method in METHODS]
+    assert metrics(tmp_path) == {name: single_runs()[name] for name in names}
     manifest = read_manifest(tmp_path)
     assert {entry["state"] for entry in manifest.values()} == {"finished"}
     before = {name: attempts(tmp_path, name) for name in manifest}
-    status, output = sweep(tmp_path, "--suite", "toy", *FOUR_RUNS, "--no-report")
+    status, output = sweep(tmp_path, *args)
     assert status == 0, output
     assert {name: attempts(tmp_path, name) for name in manifest} == before
 
@@ -562,13 +564,15 @@ def test_failing_runs_are_told_apart_and_tried_again(tmp_path):
     assert "toy-killed-single-custom-s0: The process was killed by SIGKILL" in summary
     log = (tmp_path / "toy-raises-single-custom-s0" / "run.log").read_text()
     assert "RuntimeError: the motor is unplugged" in log
-    status, output = sweep(tmp_path, *args)
+    again = ("--suite", "toy", "toy-killed", *args[args.index("--method") :])
+    status, output = sweep(tmp_path, *again)
     assert status == 0, output
     manifest = read_manifest(tmp_path)
     tries = [[a["state"] for a in manifest[f"{s}-single-custom-s0"]["attempts"]] for s in suites]
-    assert tries == [["finished"]] + 3 * [["failed", "finished"]]
+    assert tries == [["finished"], ["failed"], ["failed"], ["failed", "finished"]]
     expected = single_runs()["toy-single-custom-s0"]
-    assert set(metrics(tmp_path).values()) == {expected}
+    found = metrics(tmp_path)
+    assert found["toy-single-custom-s0"] == found["toy-killed-single-custom-s0"] == expected
 
 
 @pytest.mark.slow
