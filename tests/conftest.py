@@ -5,6 +5,7 @@ different ranks never broadcast silently.
 """
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -15,7 +16,8 @@ from jaxtyping import install_import_hook
 # `make test-all` says 0 here and runs what a user would run.
 if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
     os.environ["XLA_FLAGS"] = (
-        os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
+        os.environ.get("XLA_FLAGS", "")
+        + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     )
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 # What one process has compiled, the others take over: pytest's workers and the programs of tests.
@@ -55,6 +57,12 @@ def registries(monkeypatch):
 
 
 LONGEST = ("test_sweep", "test_learning", "test_ray", "test_readme", "test_report")
+
+
+def pytest_collection_finish():
+    """Everything imported by now stays: garbage need not be looked for in it, nor so often."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items):
