@@ -31,11 +31,13 @@ def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "JAX_PLATFORMS": "cpu", **variables}
 
 
-def start_sweep(out: Path | str, *args: str, **variables: str) -> subprocess.Popen:
-    """`hypercrl sweep` on the toy suites, in the background."""
+def start_sweep(
+    out: Path | str, *args: str, before: tuple[str, ...] = (), **variables: str
+) -> subprocess.Popen:
+    """`hypercrl sweep` on the toy suites, in the background, with words `before` the command."""
     command = [sys.executable, "-m", "hypercrl.cli", "sweep", "--plugin", str(PLUGIN)]
     return subprocess.Popen(
-        [*command, "--out", str(out), *args],
+        [*before, *command, "--out", str(out), *args],
         env=environment(**variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -4,6 +4,7 @@ import io
 import os
 import re
 import signal
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 from rich.console import Console
 
 from hypercrl.errors import UserError
+from hypercrl.experiment.config import resolve
 from hypercrl.experiment.records import End, Episode, to_line
 from hypercrl.experiment.run_folder import CHECKPOINT, CONFIG
-from hypercrl.registry import learners
-from hypercrl.sweep.job import Job, Outcome
+from hypercrl.registry import learners, load_plugin
+from hypercrl.sweep.job import Job, Outcome, run_job
 from hypercrl.sweep.local import LocalLauncher, available_cores, make_slots
 from hypercrl.sweep.location import FolderLocation, Location
 from hypercrl.sweep.manifest import begin_attempt, close_attempt, read_attempts, write_manifest
@@ -31,8 +33,10 @@ from hypercrl.sweep.session import Session, Shared
 from hypercrl.sweep.status import RunStatus
 from hypercrl.sweep.table import SweepDisplay, describe, draw_table
 from hypercrl.threads import one_thread
+from small_disk import small_disk
 from sweeping import (
     METHODS,
+    PLUGIN,
     attempts,
     is_alive,
     metrics,
@@ -245,6 +249,7 @@ def carry_out(location: Location, launcher, runs=None, *, videos: bool = False, 
     return {status.name: status for status in session.run()}
 
 
+SMALL_DISK = 1_000_000  # bytes
 NAMES = [f"cartpole-finetune-laptop-s{seed}" for seed in range(3)]
 
 
@@ -536,6 +541,21 @@ def write_progress(folder: Path, config, step: int) -> None:
 
 
 # Whole sweeps in processes of their own
+
+
+@pytest.mark.parametrize("left", [0, 30_000], ids=["no room at all", "room to begin"])
+def test_a_full_disk_is_known_as_such(tmp_path, registries, monkeypatch, left):
+    """Another machine's may have room."""
+    load_plugin(str(PLUGIN))
+    job = Job(
+        "run", resolve("toy", "single").to_stored(), f"file://{tmp_path}/store", (str(PLUGIN),)
+    )
+    with small_disk(tmp_path / "disk", SMALL_DISK):
+        (tmp_path / "disk" / "others").write_bytes(bytes(SMALL_DISK - left))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "disk"))
+        monkeypatch.setenv("TMPDIR", str(tmp_path / "disk"))
+        outcome = run_job(job)
+    assert outcome.state == "failed" and outcome.full
 
 
 def test_a_sweep_gives_the_metrics_of_single_runs(tmp_path):
