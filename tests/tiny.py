@@ -112,6 +112,11 @@ def make_suite(
     return Suite(name, SPEC, tasks, {"tiny": PRESET})
 
 
+def _set(numbers: dict[str, int]) -> None:
+    for name, number in numbers.items():
+        setattr(testing, name, number)
+
+
 @contextlib.contextmanager
 def registered(**others) -> Iterator[None]:
     """Make the tiny suites known, and others, or others instead, given as name=factory."""
@@ -123,11 +128,11 @@ def registered(**others) -> Iterator[None]:
     )
     suites._factories.update(others)
     many = {name: getattr(testing, name) for name in FEW_EPISODES}
-    vars(testing).update(FEW_EPISODES)
+    _set(FEW_EPISODES)
     try:
         yield
     finally:
-        vars(testing).update(many)
+        _set(many)
         suites._factories.clear()
         suites._factories.update(known)
 
