@@ -4,7 +4,10 @@ Every function of the package is checked against its annotations, shapes include
 different ranks never broadcast silently.
 """
 
+import atexit
+import gc
 import os
+import shutil
 import tempfile
 
 from jaxtyping import install_import_hook
@@ -13,9 +16,17 @@ from jaxtyping import install_import_hook
 # `make test-all` says 0 here and runs what a user would run.
 if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
     os.environ["XLA_FLAGS"] = (
-        os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
+        os.environ.get("XLA_FLAGS", "")
+        + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     )
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+# What one process has compiled, the others take over: pytest's workers and the programs of tests.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    compiled = tempfile.mkdtemp(prefix="hypercrl-compiled-")
+    atexit.register(shutil.rmtree, compiled, ignore_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.02"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 # Plugins that a test names are not to be remembered in the state folder of whoever runs it.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hypercrl-tests-")
 
@@ -46,6 +57,12 @@ def registries(monkeypatch):
 
 
 LONGEST = ("test_sweep", "test_learning", "test_ray", "test_readme", "test_report")
+
+
+def pytest_collection_finish():
+    """Everything imported by now stays: garbage need not be looked for in it, nor so often."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items):

@@ -14,10 +14,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hosts import Host
 from sweeping import environment
 
 MARK = "HYPERCRL_TEST_NODE"
@@ -47,7 +48,8 @@ class Process:
 class Node:
     """One node of the cluster."""
 
-    def __init__(self):
+    def __init__(self, host: Host | None = None):
+        self.host = host
         self.mark = uuid.uuid4().hex
         self._known: set[Process] = set()
 
@@ -83,18 +85,25 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def ray_cluster(num_nodes: int, **variables: str) -> Iterator[Cluster]:
-    """A cluster with one CPU a node; nothing of it is left afterwards."""
+def ray_cluster(
+    num_nodes: int, *, on: Sequence[Host] = (), scratch_of_last: str = "", **variables: str
+) -> Iterator[Cluster]:
+    """A cluster with one CPU a node, each on a host of its own if there are some.
+
+    Nothing of it is left afterwards. The last node may have another place for temporary files.
+    """
     # Sockets have short names, so pytest's folders are too deep.
     scratch = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
     port, client_port = _free_ports(2)
-    address = f"127.0.0.1:{port}"
-    nodes = [Node() for _ in range(num_nodes)]
+    address = f"{on[0].address if on else '127.0.0.1'}:{port}"
+    nodes = [Node(host) for host in on] or [Node() for _ in range(num_nodes)]
     head = ("--head", "--port", str(port), "--ray-client-server-port", str(client_port))
     head += ("--include-dashboard=false", "--temp-dir", scratch)
     try:
         _start(nodes[0], *head, **variables)
         for node in nodes[1:]:
+            if scratch_of_last and node is nodes[-1]:
+                variables["TMPDIR"] = scratch_of_last
             _start(node, "--address", address, **variables)
         yield Cluster(address, tuple(nodes))
     finally:
@@ -106,6 +115,8 @@ def ray_cluster(num_nodes: int, **variables: str) -> Iterator[Cluster]:
 def _start(node: Node, *args: str, **variables: str) -> None:
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--num-cpus", "1"]
     command += ["--object-store-memory", str(OBJECT_STORE_BYTES), *args]
+    if node.host is not None:
+        command = [*node.host.command, *command, "--node-ip-address", node.host.address]
     variables = environment(**QUIET, **{MARK: node.mark}, **variables)
     for _ in range(START_TRIES):
         started = subprocess.run(

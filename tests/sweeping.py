@@ -1,10 +1,8 @@
 """Sweeps from the command line on the toy suites, for the tests of both launchers."""
 
-import atexit
 import functools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,16 +17,6 @@ FOUR_RUNS = ("--method", *METHODS, "--seeds", "2")
 EIGHT_RUNS = ("--method", *METHODS, "--seeds", "4")
 PATIENCE = 300.0  # seconds; only a test that fails anyway waits that long
 
-# Compiled functions are the same in every process: share them, for the sake of the tests' time.
-_CACHE_FOLDER = tempfile.mkdtemp(prefix="hypercrl-tests-")
-atexit.register(shutil.rmtree, _CACHE_FOLDER, ignore_errors=True)
-_CACHE = {
-    "JAX_COMPILATION_CACHE_DIR": _CACHE_FOLDER,
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    "JAX_COMPILATION_CACHE_MAX_SIZE": "100000000",  # with a limit, the cache is locked
-}
-
 _TRAIN_ALL = """
 import sys
 from hypercrl.cli import main
@@ -40,14 +28,16 @@ for method, seed in (run.split() for run in runs):
 
 
 def environment(**variables: str) -> dict[str, str]:
-    return {**os.environ, "JAX_PLATFORMS": "cpu", **_CACHE, **variables}
+    return {**os.environ, "JAX_PLATFORMS": "cpu", **variables}
 
 
-def start_sweep(out: Path | str, *args: str, **variables: str) -> subprocess.Popen:
-    """`hypercrl sweep` on the toy suites, in the background."""
+def start_sweep(
+    out: Path | str, *args: str, before: tuple[str, ...] = (), **variables: str
+) -> subprocess.Popen:
+    """`hypercrl sweep` on the toy suites, in the background, with words `before` the command."""
     command = [sys.executable, "-m", "hypercrl.cli", "sweep", "--plugin", str(PLUGIN)]
     return subprocess.Popen(
-        [*command, "--out", str(out), *args],
+        [*before, *command, "--out", str(out), *args],
         env=environment(**variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

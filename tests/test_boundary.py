@@ -113,8 +113,12 @@ def test_any_terminal_can_show_any_name(monkeypatch, tmp_path, name):
 # Signals
 
 STOPPING = """
-import os, signal, time
+import atexit, os, signal, time
 from hypercrl import cli
+
+def again():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(9)
 
 def work(args):
     try:
@@ -133,7 +137,8 @@ cli.main([])
     [
         ("TERM", "pass", 143),
         ("INT", "pass", 130),
-        ("INT", "os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", 130),
+        ("INT", "again()", 130),
+        ("INT", "atexit.register(again)", 130),
     ],
 )
 def test_a_stopped_command_says_so_once(first, then, status):
@@ -285,11 +290,11 @@ def test_a_sweep_file_may_hold_anything(tmp_path, content, told):
 
 
 def test_a_pair_of_settings_that_need_each_other_is_accepted(tmp_path):
-    settings = {"schedule.steps_per_task": 14, "schedule.update_every": 7, "schedule.eval_every": 0}
+    settings = {"planning.num_samples": 2, "planning.num_elites": 2}  # three of two cannot be
     text = json.dumps({"suite": "tiny", "method": "finetune", "set": settings})
     (tmp_path / "sweep.yaml").write_text(text)
     (planned,) = plan_runs(read_selections(tmp_path / "sweep.yaml", {}))
-    assert planned.config.schedule.update_every == 7
+    assert planned.config.to_stored().planning["num_elites"] == 2
 
 
 @pytest.mark.parametrize("name", ["a/b", "..\\b", "x" * 300, "tab\t", "\udcff"])

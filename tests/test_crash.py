@@ -1,74 +1,58 @@
 """A run in a process of its own, killed again and again, ends as if nothing had happened."""
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import forked
 import tiny
 from hypercrl.experiment import checkpoint
 from hypercrl.experiment.progress import read_progress
 from hypercrl.experiment.run_folder import CHECKPOINT
 
-TESTS = Path(__file__).parent
 ARGUMENTS = [
     *("train", "tiny", "hypercrl", "--checkpoint-seconds", "0"),
     *("--steps-per-task", "120", "--update-every", "12", "--eval-every", "12"),
 ]
-CODE = """
-import sys
-import tiny
-from hypercrl.cli import main
-with tiny.registered():
-    main(sys.argv[1:])
-"""
 
 
 class Launcher:
     """Starts `hypercrl train` on a tiny suite; later starts find everything compiled."""
 
-    def __init__(self, cache: Path):
-        self._environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
-            "JAX_PLATFORMS": "cpu",
-            "JAX_COMPILATION_CACHE_DIR": str(cache),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-        }
+    def __init__(self, folder: Path):
+        self._output = folder / "output"
 
-    def start(self, folder: Path, *more: str) -> subprocess.Popen:
-        command = [sys.executable, "-c", CODE, *ARGUMENTS, "--out", str(folder), *more]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, env=self._environment, stdout=pipe, stderr=pipe, text=True)
+    def start(self, folder: Path, *more: str) -> BaseProcess:
+        self._output.unlink(missing_ok=True)
+        return forked.start([*ARGUMENTS, "--out", str(folder), *more], self._output)
 
     def finish(self, folder: Path, *more: str) -> str:
         process = self.start(folder, *more)
-        output, errors = process.communicate()
-        assert process.returncode == 0, errors
+        process.join()
+        output = self._output.read_text()
+        assert process.exitcode == 0, output
         return output
 
     def kill(self, folder: Path, awaited: Path | None, delay: float, *more: str) -> None:
         """Start, wait until a file is written if one is awaited, then a moment, and kill."""
         before = awaited and _stamp(awaited)
         process = self.start(folder, *more)
-        while awaited and process.poll() is None and _stamp(awaited) in (before, None):
+        while awaited and process.is_alive() and _stamp(awaited) in (before, None):
             time.sleep(0.0002)
         time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
-        _, errors = process.communicate()
-        assert process.returncode == -signal.SIGKILL, f"it ended by itself: {errors}"
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, self._output.read_text()
 
 
 @pytest.fixture(scope="module")
 def launcher(tmp_path_factory):
-    return Launcher(tmp_path_factory.mktemp("compiled"))
+    return Launcher(tmp_path_factory.mktemp("launched"))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """The point of it all, on a real simulator and compiled as for a user.
 
 Two cart-poles one after the other: HyperCRL still swings up the first at the end, fine-tuning
-does not. Everything else in the fast tests is compiled for the moment.
+(in `make test-all`) does not. Everything else in the fast tests is compiled for the moment.
 """
 
 import os
@@ -17,7 +17,10 @@ FLAGS = ("--tasks", "2", "--steps-per-task", "1500", "--eval-episodes", "3", "--
 TESTS_ONLY = ("JAX_DISABLE_MOST_OPTIMIZATIONS", "JAX_NUMPY_RANK_PROMOTION", "XLA_FLAGS")
 
 
-@pytest.mark.parametrize(("method", "keeps"), [("hypercrl", True), ("finetune", False)])
+@pytest.mark.parametrize(
+    ("method", "keeps"),
+    [("hypercrl", True), pytest.param("finetune", False, marks=pytest.mark.slow)],
+)
 def test_hypercrl_keeps_the_first_pole_and_fine_tuning_loses_it(tmp_path, method, keeps):
     environment = {name: value for name, value in os.environ.items() if name not in TESTS_ONLY}
     command = (sys.executable, "-m", "hypercrl.cli", "train", "cartpole", method, *FLAGS)

@@ -3,13 +3,22 @@
 import signal
 import subprocess
 import sys
+import time
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from hosts import hosts
+from hypercrl.experiment.config import resolve
+from hypercrl.sweep import ray_launcher
+from hypercrl.sweep.job import Job, Outcome
 from ray_cluster import QUIET, Node, ray_cluster
+from small_disk import small_disk
 from sweeping import (
     EIGHT_RUNS,
+    FOUR_RUNS,
     attempts,
     environment,
     metrics,
@@ -19,6 +28,10 @@ from sweeping import (
     sweep,
     wait_until,
 )
+
+CUT_SECONDS = 30.0
+NODE_ID_DIGITS = 56
+SMALL_BYTES, LEFT_BYTES = 1_000_000, 40_000  # a run needs more than is left
 
 
 def launch_on(address: str) -> tuple[str, ...]:
@@ -64,6 +77,101 @@ def test_a_node_that_dies_costs_nothing_but_time(tmp_path):
     states = [attempt["state"] for attempt in attempts(tmp_path, name)]
     assert states == ["lost", "finished"]
     assert "continuing at task 2" in (tmp_path / name / "run.log").read_text()
+
+
+class PretendedRay:
+    """Two nodes that carry out a job as soon as they have it, unless their disks are full."""
+
+    exceptions = SimpleNamespace(RayError=ArithmeticError)
+
+    def __init__(self, full: set[str]):
+        self.full = full
+        self.places: list[str] = []
+
+    def remote(self, **_):
+        return lambda _task: self._Task(self)
+
+    def nodes(self):
+        names = [NODE_ID_DIGITS * letter for letter in "ab"]
+        return [{"NodeID": name, "Alive": True, "Resources": {"CPU": 1}} for name in names]
+
+    def wait(self, references, **_):
+        return references[:1], references[1:]
+
+    def get(self, place):
+        node = self.places[place]
+        full = node[0] in self.full
+        outcome = Outcome("failed", "No space.", full=True) if full else Outcome("finished")
+        return node, asdict(outcome)
+
+    class _Task:
+        def __init__(self, ray):
+            self._ray = ray
+
+        def options(self, *, name, scheduling_strategy=None):
+            self._place = getattr(scheduling_strategy, "node_id", NODE_ID_DIGITS * "a")
+            return self
+
+        def remote(self, job):
+            self._ray.places.append(self._place)
+            return len(self._ray.places) - 1
+
+
+@pytest.mark.parametrize(
+    ("full", "ends", "places"),
+    [({"a"}, ["finished", "finished"], "abb"), ({"a", "b"}, ["failed", "failed"], "aba")],
+)
+def test_runs_are_sent_elsewhere_where_a_disk_is_full(monkeypatch, full, ends, places):
+    ray = PretendedRay(full)
+    monkeypatch.setattr(ray_launcher, "_connect", lambda address: ray)
+    launcher = ray_launcher.RayLauncher(None, jobs=1)
+    found = []
+    for name in ("one", "two"):
+        launcher.start(Job(name, resolve("cartpole", "single").to_stored(), "out"))
+        while launcher.busy:
+            found += launcher.collect(0.0)
+    assert [(name, outcome.state) for name, outcome in found] == list(
+        zip(("one", "two"), ends, strict=True)
+    )
+    assert (
+        "".join(place[0] for place in ray.places) == places
+    )  # a full disk is not tried again while there is another
+
+
+@pytest.mark.slow
+def test_a_head_without_its_network_for_a_while_costs_nothing_but_time(tmp_path):
+    """The other nodes are given up meanwhile, though they work on; nobody writes beside another."""
+    args = ("--suite", "toy-slow", *FOUR_RUNS)
+    with hosts(3) as machines, ray_cluster(3, on=machines, TOY_TROUBLE="1") as cluster:
+        head = machines[0]
+        args += launch_on(cluster.address)
+        process = start_sweep(tmp_path, *args, before=head.command, TOY_TROUBLE="1", **QUIET)
+        _run_on(cluster.nodes[2], tmp_path, process)
+        assert head.reaches(machines[2])
+        with head.unplugged():
+            assert not head.reaches(machines[2])
+            time.sleep(CUT_SECONDS)
+        output, _ = process.communicate()
+    assert process.returncode == 0, output
+    found = {name.replace("toy-slow", "toy"): text for name, text in metrics(tmp_path).items()}
+    assert found == single_runs()
+    assert {entry["state"] for entry in read_manifest(tmp_path).values()} == {"finished"}
+
+
+@pytest.mark.slow
+def test_a_full_disk_on_one_node_costs_nothing_but_time(tmp_path):
+    store, disk = tmp_path / "store", tmp_path / "disk"
+    args = ("--suite", "toy", *FOUR_RUNS)
+    with (
+        small_disk(disk, SMALL_BYTES),
+        ray_cluster(3, scratch_of_last=str(disk)) as cluster,
+    ):
+        (disk / "others").write_bytes(bytes(SMALL_BYTES - LEFT_BYTES))
+        status, output = sweep(f"file://{store}", *args, *launch_on(cluster.address), **QUIET)
+    assert status == 0, output
+    assert metrics(store) == single_runs()
+    tries = [entry["attempts"] for entry in read_manifest(store).values()]
+    assert {attempts[-1]["state"] for attempts in tries} == {"finished"}
 
 
 def _run_on(node: Node, folder: Path, process: subprocess.Popen) -> str:

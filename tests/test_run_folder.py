@@ -1,6 +1,7 @@
 """A run's folder as everybody reads it: records, configuration, and the code behind them."""
 
 import dataclasses
+import functools
 import json
 import math
 import shutil
@@ -11,7 +12,7 @@ import pytest
 import hypercrl
 from hypercrl.durations import duration
 from hypercrl.errors import UserError
-from hypercrl.experiment import records
+from hypercrl.experiment import code, records
 from hypercrl.experiment.code import fingerprint, this_code
 from hypercrl.experiment.records import (
     Cost,
@@ -142,9 +143,14 @@ def test_a_setting_without_end_is_told():
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
+    """A copy of the sources, each of which is taken apart once and not for every fingerprint."""
     source = next(iter(hypercrl.__path__))
     skip = shutil.ignore_patterns("__pycache__")
-    return Path(shutil.copytree(source, tmp_path_factory.mktemp("copy") / "hypercrl", ignore=skip))
+    find = code._remarks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(code, "_remarks", functools.cache(lambda text: tuple(find(text))))
+        folder = tmp_path_factory.mktemp("copy") / "hypercrl"
+        yield Path(shutil.copytree(source, folder, ignore=skip))
 
 
 def test_a_copy_of_the_code_is_the_same_code(package):

@@ -414,7 +414,8 @@ def test_random_policy_is_measured_once_a_task_and_alike_in_every_run(finished, 
     ours, theirs = (read_run(folder).random_policies for folder in (finished, quite_another[0]))
     assert ours == theirs
     assert [policy.task for policy in ours] == [0, 1]
-    assert all(len(set(policy.returns)) == 10 for policy in ours)
+    count = tiny.FEW_EPISODES["RANDOM_EPISODES"]
+    assert all(len(set(policy.returns)) == count for policy in ours)
 
 
 def test_every_draw_of_a_run_is_one_of_its_own(tmp_path, monkeypatch):

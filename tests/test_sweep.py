@@ -4,6 +4,7 @@ import io
 import os
 import re
 import signal
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 from rich.console import Console
 
 from hypercrl.errors import UserError
+from hypercrl.experiment.config import resolve
 from hypercrl.experiment.records import End, Episode, to_line
 from hypercrl.experiment.run_folder import CHECKPOINT, CONFIG
-from hypercrl.registry import learners
-from hypercrl.sweep.job import Job, Outcome
+from hypercrl.registry import learners, load_plugin
+from hypercrl.sweep.job import Job, Outcome, run_job
 from hypercrl.sweep.local import LocalLauncher, available_cores, make_slots
 from hypercrl.sweep.location import FolderLocation, Location
 from hypercrl.sweep.manifest import begin_attempt, close_attempt, read_attempts, write_manifest
@@ -31,8 +33,10 @@ from hypercrl.sweep.session import Session, Shared
 from hypercrl.sweep.status import RunStatus
 from hypercrl.sweep.table import SweepDisplay, describe, draw_table
 from hypercrl.threads import one_thread
+from small_disk import small_disk
 from sweeping import (
-    FOUR_RUNS,
+    METHODS,
+    PLUGIN,
     attempts,
     is_alive,
     metrics,
@@ -245,6 +249,7 @@ def carry_out(location: Location, launcher, runs=None, *, videos: bool = False, 
     return {status.name: status for status in session.run()}
 
 
+SMALL_DISK = 1_000_000  # bytes
 NAMES = [f"cartpole-finetune-laptop-s{seed}" for seed in range(3)]
 
 
@@ -538,14 +543,31 @@ def write_progress(folder: Path, config, step: int) -> None:
 # Whole sweeps in processes of their own
 
 
+@pytest.mark.parametrize("left", [0, 30_000], ids=["no room at all", "room to begin"])
+def test_a_full_disk_is_known_as_such(tmp_path, registries, monkeypatch, left):
+    """Another machine's may have room."""
+    load_plugin(str(PLUGIN))
+    job = Job(
+        "run", resolve("toy", "single").to_stored(), f"file://{tmp_path}/store", (str(PLUGIN),)
+    )
+    with small_disk(tmp_path / "disk", SMALL_DISK):
+        (tmp_path / "disk" / "others").write_bytes(bytes(SMALL_DISK - left))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "disk"))
+        monkeypatch.setenv("TMPDIR", str(tmp_path / "disk"))
+        outcome = run_job(job)
+    assert outcome.state == "failed" and outcome.full
+
+
 def test_a_sweep_gives_the_metrics_of_single_runs(tmp_path):
-    status, output = sweep(tmp_path, "--suite", "toy", *FOUR_RUNS, "--no-report")
+    args = ("--suite", "toy", "--method", *METHODS, "--seeds", "1", "--no-report")
+    status, output = sweep(tmp_path, *args)
     assert status == 0, output
-    assert metrics(tmp_path) == single_runs()
+    names = [f"toy-{method}-custom-s0" for method in METHODS]
+    assert metrics(tmp_path) == {name: single_runs()[name] for name in names}
     manifest = read_manifest(tmp_path)
     assert {entry["state"] for entry in manifest.values()} == {"finished"}
     before = {name: attempts(tmp_path, name) for name in manifest}
-    status, output = sweep(tmp_path, "--suite", "toy", *FOUR_RUNS, "--no-report")
+    status, output = sweep(tmp_path, *args)
     assert status == 0, output
     assert {name: attempts(tmp_path, name) for name in manifest} == before
 
@@ -562,13 +584,15 @@ def test_failing_runs_are_told_apart_and_tried_again(tmp_path):
     assert "toy-killed-single-custom-s0: The process was killed by SIGKILL" in summary
     log = (tmp_path / "toy-raises-single-custom-s0" / "run.log").read_text()
     assert "RuntimeError: the motor is unplugged" in log
-    status, output = sweep(tmp_path, *args)
+    again = ("--suite", "toy", "toy-killed", *args[args.index("--method") :])
+    status, output = sweep(tmp_path, *again)
     assert status == 0, output
     manifest = read_manifest(tmp_path)
     tries = [[a["state"] for a in manifest[f"{s}-single-custom-s0"]["attempts"]] for s in suites]
-    assert tries == [["finished"]] + 3 * [["failed", "finished"]]
+    assert tries == [["finished"], ["failed"], ["failed"], ["failed", "finished"]]
     expected = single_runs()["toy-single-custom-s0"]
-    assert set(metrics(tmp_path).values()) == {expected}
+    found = metrics(tmp_path)
+    assert found["toy-single-custom-s0"] == found["toy-killed-single-custom-s0"] == expected
 
 
 @pytest.mark.slow

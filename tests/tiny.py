@@ -18,7 +18,7 @@ import numpy as np
 from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Encoding
-from hypercrl.experiment import checkpoint
+from hypercrl.experiment import checkpoint, testing
 from hypercrl.experiment.config import RunConfig, resolve
 from hypercrl.experiment.run_folder import CHECKPOINT
 from hypercrl.learning.training import Training
@@ -53,6 +53,8 @@ PRESET = Preset(
 GAINS = (1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 0.7, -0.7, 1.5, -1.5, 1.2, -1.2)
 NOISE = 0.05
 LIMIT = 0.9  # beyond it the episode terminates
+# What every run measures anew though it depends on the task alone: a few episodes are enough here.
+FEW_EPISODES = {"RANDOM_EPISODES": 2, "PROBE_EPISODES": 4}
 
 
 class OpaquePoint(gymnasium.Env):
@@ -110,6 +112,11 @@ def make_suite(
     return Suite(name, SPEC, tasks, {"tiny": PRESET})
 
 
+def _set(numbers: dict[str, int]) -> None:
+    for name, number in numbers.items():
+        setattr(testing, name, number)
+
+
 @contextlib.contextmanager
 def registered(**others) -> Iterator[None]:
     """Make the tiny suites known, and others, or others instead, given as name=factory."""
@@ -120,9 +127,12 @@ def registered(**others) -> Iterator[None]:
         lambda num_tasks=2: make_suite("tiny-opaque", OpaquePoint, num_tasks)
     )
     suites._factories.update(others)
+    many = {name: getattr(testing, name) for name in FEW_EPISODES}
+    _set(FEW_EPISODES)
     try:
         yield
     finally:
+        _set(many)
         suites._factories.clear()
         suites._factories.update(known)
 

@@ -36,8 +36,10 @@ def main(argv: list[str] | None = None) -> None:
     except UserError as error:
         _complain(error, 2, debug)
     except KeyboardInterrupt:
+        status = 128 + (stopped_by or [signal.SIGINT])[0]
         _say(STOPPED)
-        sys.exit(128 + (stopped_by or [signal.SIGINT])[0])
+        _leave_at_once(status)
+        sys.exit(status)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(128 + signal.SIGPIPE)
@@ -92,6 +94,13 @@ def _interruptible() -> Iterator[list[int]]:
         if not received:  # else a second signal still finds us while we leave
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _leave_at_once(status: int) -> None:
+    """Whoever presses Ctrl-C again while we leave has been told already."""
+    with contextlib.suppress(ValueError):  # not in the main thread
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: os._exit(status))
 
 
 def _dispatch(args: list[str]) -> None:

@@ -8,6 +8,7 @@ itself stays attached as the cause, and `--debug` shows its traceback.
 """
 
 import contextlib
+import errno
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,15 @@ def printable(text: str) -> str:
 def advise_sweep(reason: str) -> str:
     """The same advice for a run of a sweep, which starts over once its folder is gone."""
     return reason.replace(START_OVER, "delete the run's folder to start it over")
+
+
+def is_about_space(error: BaseException | None) -> bool:
+    """Whether a full disk is behind an exception."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _told(what: str, error: BaseException) -> str:

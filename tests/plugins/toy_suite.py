@@ -19,6 +19,7 @@ import numpy as np
 from hypercrl import register_suite, suite_from_envs, suites
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.model import Network
+from hypercrl.experiment import testing
 from hypercrl.learning.training import Training
 from hypercrl.planning.icem import ICEM
 from hypercrl.presets import Preset, Schedule
@@ -27,6 +28,8 @@ MASSES = (1.0, 2.0)
 EPISODE_LENGTH = 10
 TROUBLE_STEP = 5
 SLOW_SECONDS = 0.2  # a step
+# What every run measures anew though it depends on the task alone: a few episodes are enough here.
+testing.RANDOM_EPISODES, testing.PROBE_EPISODES = 2, 4
 
 PRESET = Preset(
     schedule=Schedule(

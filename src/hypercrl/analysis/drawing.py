@@ -8,6 +8,7 @@ colours become CSS variables there, and groups drawn for a method carry its numb
 
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -130,7 +131,9 @@ def mark_series(artist, index: int) -> None:
 
 def render(drawing: Drawing) -> Rendered:
     """Draw a figure once for files of either kind and once for the page."""
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # A letter that the font lacks is a box in the PNG; in the page it is in the reader's font.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         png, svg = io.BytesIO(), io.BytesIO()
         drawing.figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
         drawing.figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from hypercrl import writing
-from hypercrl.errors import describe
+from hypercrl.errors import describe, is_about_space
 from hypercrl.experiment.records import parse
 from hypercrl.experiment.run_folder import StoredConfig
 from hypercrl.sweep.location import ClaimLostError, Location, open_location
@@ -62,6 +62,7 @@ class Outcome:
     state: str  # "finished", "failed", "elsewhere" or "stopped"
     reason: str = ""  # of a failure
     note: str = ""  # what a person should know though the run is fine
+    full: bool = False  # whether it failed because the disk was full; another machine's may not be
 
 
 class RunProcess:
@@ -110,7 +111,7 @@ class RunProcess:
                 return Outcome("elsewhere")
             except Exception as error:  # of whichever store it is
                 reason = outcome.reason or f"The results could not be saved: {describe(error)}."
-                return Outcome("failed", reason)
+                return Outcome("failed", reason, full=outcome.full or is_about_space(error))
         return outcome
 
     def stop(self) -> None:
@@ -142,7 +143,11 @@ class RunProcess:
 
 def run_job(job: Job) -> Outcome:
     """Carry out a job and wait for it."""
-    process = RunProcess(job)
+    try:
+        process = RunProcess(job)
+    except OSError as error:
+        reason = f"The run could not be started: {describe(error)}."
+        return Outcome("failed", reason, full=is_about_space(error))
     try:
         while (outcome := process.poll()) is None:
             time.sleep(POLL_SECONDS)

@@ -2,7 +2,8 @@
 
 Ray decides where a task goes, and starts it again elsewhere when its machine dies. The task is
 the same process that a local sweep starts, so that a run's numbers do not depend on the
-launcher; it goes on from the run's last checkpoint.
+launcher; it goes on from the run's last checkpoint. A machine whose disk is full keeps its place in
+the cluster, so its runs are sent elsewhere by us.
 """
 
 import dataclasses
@@ -28,7 +29,8 @@ class RayLauncher:
         self._ray = _connect(address)
         self._jobs = jobs
         self._gpus = gpus_per_run
-        self._running: dict[Any, str] = {}
+        self._running: dict[Any, Job] = {}
+        self._full: set[str] = set()  # nodes whose disks were
         self._slots = (0, float("-inf"))  # number, when it was asked for
         self._task = self._ray.remote(
             num_cpus=1, num_gpus=gpus_per_run, max_retries=MAX_RETRIES, retry_exceptions=False
@@ -51,8 +53,13 @@ class RayLauncher:
         return self._slots[0]
 
     def start(self, job: Job) -> None:
-        reference = self._task.options(name=job.name).remote(dataclasses.asdict(job))
-        self._running[reference] = job.name
+        """Wherever Ray likes, but rather not on a node whose disk was full."""
+        nodes = self._nodes_with_room() if self._full else []
+        options: dict[str, Any] = {"name": job.name}
+        if nodes:
+            options["scheduling_strategy"] = _rather_on(nodes[len(self._running) % len(nodes)])
+        reference = self._task.options(**options).remote(dataclasses.asdict(job))
+        self._running[reference] = job
 
     def collect(self, seconds: float) -> list[tuple[str, Outcome]]:
         """Jobs that ended; waits for the first one, but not longer than `seconds`."""
@@ -60,7 +67,11 @@ class RayLauncher:
             time.sleep(seconds)
             return []
         ended, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
-        return [(self._running.pop(reference), self._outcome(reference)) for reference in ended]
+        return [
+            (job.name, outcome)
+            for job, outcome in [(self._running.pop(one), self._outcome(one)) for one in ended]
+            if not (outcome.full and self._start_elsewhere(job))
+        ]
 
     def stop(self) -> None:
         """End every run and leave the cluster."""
@@ -74,11 +85,26 @@ class RayLauncher:
 
     def _outcome(self, reference: Any) -> Outcome:
         try:
-            return parse(Outcome, self._ray.get(reference))
+            node, outcome = self._ray.get(reference)
+            found = parse(Outcome, outcome)
+            if found.full:
+                self._full.add(node)
+            return found
         except self._ray.exceptions.RayError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             told = lines[-1] if isinstance(error, self._ray.exceptions.RayTaskError) else lines[0]
             return Outcome("failed", f"Ray could not carry out the run: {told}")
+
+    def _start_elsewhere(self, job: Job) -> bool:
+        """Whether there is a node left whose disk was not full."""
+        if not self._nodes_with_room():
+            return False
+        self.start(job)
+        return True
+
+    def _nodes_with_room(self) -> list[str]:
+        alive = [node for node in self._ray.nodes() if node["Alive"] and node["Resources"]]
+        return sorted(node["NodeID"] for node in alive if node["NodeID"] not in self._full)
 
     def _ask_for_slots(self) -> int:
         found = self._ray.cluster_resources()
@@ -88,9 +114,18 @@ class RayLauncher:
         return max(int(slots), 1)
 
 
-def run_remotely(job: dict[str, Any]) -> dict[str, Any]:
-    """The Ray task: a job's process on whichever machine Ray chose, and its outcome."""
-    return dataclasses.asdict(run_job(parse(Job, job)))
+def run_remotely(job: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The Ray task: a job's process on whichever node Ray chose; which it was, and the outcome."""
+    import ray
+
+    outcome = run_job(parse(Job, job))
+    return ray.get_runtime_context().get_node_id(), dataclasses.asdict(outcome)
+
+
+def _rather_on(node: str) -> Any:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=True)
 
 
 def _connect(address: str | None) -> Any:

@@ -1,5 +1,6 @@
 """The process behind a job: `python -m hypercrl.sweep.worker`, used by `hypercrl.sweep.job`."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -11,7 +12,7 @@ import traceback
 from pathlib import Path
 from typing import IO
 
-from hypercrl.errors import UserError, advise_sweep, boundary, in_one_sentence
+from hypercrl.errors import UserError, advise_sweep, boundary, in_one_sentence, is_about_space
 from hypercrl.experiment.records import parse
 from hypercrl.experiment.run_folder import CONFIG
 from hypercrl.reading import show
@@ -34,8 +35,9 @@ def main() -> None:
     with answer:
         json.dump(dataclasses.asdict(outcome), answer)
     # Threads of a renderer or of TensorBoard must not hold up the end.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(0)
 
 
@@ -53,10 +55,18 @@ def _attempt(assigned: Assignment) -> Outcome:
     except (Exception, SystemExit) as error:
         if isinstance(error, UserError) and is_open_elsewhere(folder):
             return Outcome("elsewhere")
-        traceback.print_exc()
+        with contextlib.suppress(OSError):  # the log is on the disk that may be full
+            traceback.print_exc()
         hint = "" if isinstance(error, UserError) else f" See {show(folder / LOG)}."
-        outcome = Outcome("failed", advise_sweep(in_one_sentence(error)) + hint)
-    close_attempt(folder, outcome.state, outcome.reason)
+        told = advise_sweep(in_one_sentence(error)) + hint
+        outcome = Outcome("failed", told, full=is_about_space(error))
+    try:
+        close_attempt(folder, outcome.state, outcome.reason)
+    except OSError as error:
+        if outcome.state == "finished":
+            raise
+        # Whoever started this process notes it as soon as there is room.
+        outcome = dataclasses.replace(outcome, full=outcome.full or is_about_space(error))
     return outcome
 
 
