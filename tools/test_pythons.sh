@@ -2,13 +2,13 @@
 # The fast tests under each Python that the package claims, one after the other, each in an
 # environment of its own.
 #
-#     tools/test_pythons.sh [PYTHON…]     (python3.11 python3.12 python3.13 without one)
+#     tools/test_pythons.sh [PYTHON…]     (python3.11 python3.12 without one)
 #
 # TESTS names the tests, all of them without it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-[ $# -gt 0 ] || set -- python3.11 python3.12 python3.13
+[ $# -gt 0 ] || set -- python3.11 python3.12
 for python in "$@"; do
   version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   environment=build/python-$version
