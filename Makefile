@@ -26,7 +26,7 @@ newcomer: setup-dev  ## from the wheel alone, in a fresh environment, what a new
 
 docs: .venv/.docs  ## the site, built strictly into build/site, and its tutorials run
 	$(BIN)/pytest tests/test_docs.py -k tutorials_run -n 2
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 notebooks: setup-dev  ## run the tutorials again and keep what they print and draw
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[notebooks]'

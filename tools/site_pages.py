@@ -8,6 +8,7 @@ the records under `results/`. Nothing here is written to disk but the site.
 import ast
 import base64
 import json
+import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,9 @@ from mkdocs.structure.pages import Page
 from costs import costs_page
 
 ROOT = Path(__file__).parents[1]
+log = logging.getLogger("mkdocs.hooks.site_pages")
 LANGUAGES = {".py": "python"}
+_LOADED = re.compile(r'<(?:script|link|img|iframe|video)\b[^>]*?(?:src|href)="(https?://[^"]*)"')
 SHIM, OWN_SHIM = "https://unpkg.com/iframe-worker/shim", "search_from_files.js"
 
 BESIDE = {
@@ -56,12 +59,19 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
     """Take a script of our own for the one that Material would load from the net."""
     up = "../" * page.file.src_uri.count("/")
-    return output.replace(SHIM, f"{up}{OWN_SHIM}")
+    return _offline(output.replace(SHIM, f"{up}{OWN_SHIM}"), page.file.src_uri)
 
 
 def on_post_template(output: str, *, template_name: str, config: MkDocsConfig) -> str:
     """The same for pages that are not of `docs/`, such as the one for a wrong address."""
-    return output.replace(SHIM, f"/{OWN_SHIM}")
+    return _offline(output.replace(SHIM, f"/{OWN_SHIM}"), template_name)
+
+
+def _offline(output: str, name: str) -> str:
+    """Warn, which ends a strict build, of a page that would load something from the net."""
+    for address in _LOADED.findall(output):
+        log.warning("'%s' would load %s", name, address)
+    return output
 
 
 def _append(files: Files, config: MkDocsConfig, pages: dict[str, str | bytes]) -> None:
