@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo demo-cartpole test test-all fuzz lint format types bench setup setup-dev clean
+.PHONY: demo demo-cartpole docs notebooks test test-all test-pythons newcomer fuzz lint format types bench setup setup-dev clean
 
 demo: setup  ## HyperCRL beside fine-tuning on three pusher tasks, ending in a report page
 	$(BIN)/hypercrl sweep --suite pusher --method hypercrl finetune --seeds 1 --tasks 3 --videos --out runs/demo
@@ -17,6 +17,20 @@ test: setup-dev lint types  ## everything but the learning tests that take minut
 
 test-all: setup-dev lint types  ## those too, and everything compiled as for a user
 	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/pytest -n 2 --dist worksteal
+
+test-pythons:  ## the fast tests under Python 3.11 and 3.12, or those that PYTHONS names
+	tools/test_pythons.sh $(PYTHONS)
+
+newcomer: setup-dev  ## from the wheel alone, in a fresh environment, what a new user would do
+	$(BIN)/python tools/newcomer.py
+
+docs: .venv/.docs  ## the site, built strictly into build/site, and its tutorials run
+	$(BIN)/pytest tests/test_docs.py -k tutorials_run -n 2
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+notebooks: setup-dev  ## run the tutorials again and keep what they print and draw
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[notebooks]'
+	$(BIN)/python tools/notebooks.py
 
 fuzz: setup-dev  ## whatever a person or a file may say, 20,000 times of each kind
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests/test_fuzz.py -n 2 --dist worksteal
@@ -52,6 +66,10 @@ setup-dev: .venv/.dev
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/pip
 	tools/system_packages.sh tests
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
+	touch $@
+
+.venv/.docs: .venv/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@
 
 clean:

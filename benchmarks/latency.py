@@ -1,10 +1,12 @@
 """How long a controller takes to load and to act, on one core.
 
-    python benchmarks/latency.py RUN [--task 1] [--actions 500]
+    python benchmarks/latency.py RUN… [--task 1] [--actions 500]
 
 For the controller of a run and for its export, each in a process of its own: loading (imports
-included), the first action after warming up, the median and the slowest hundredth. Prints
-Markdown. Leave the machine alone meanwhile.
+included), the first action after warming up, the quickest, the median and the slowest hundredth.
+RUN may also be a suite's name: what is measured then is a run of HyperCRL with its `laptop` preset
+that has learnt nothing, which makes no difference to the time. Prints Markdown. Leave the machine
+alone meanwhile.
 """
 
 import argparse
@@ -33,45 +35,61 @@ for _ in range({actions}):
     {act}
     times.append(time.perf_counter() - start)
 first, *rest = times
-print(json.dumps([loaded, warm_up, first, np.median(rest), np.quantile(rest, 0.99)]))
+usual = [np.min(rest), np.median(rest), np.quantile(rest, 0.99)]
+print(json.dumps([loaded, warm_up, first, *usual]))
 """
-COLUMNS = ("load (s)", "warm-up (s)", "first action (ms)", "median (ms)", "p99 (ms)")
-UNITS = (1, 1, 1000, 1000, 1000)
+COLUMNS = ("load (s)", "warm-up (s)", "first action (ms)", "quickest", "median", "p99 (ms)")
+UNITS = (1, 1, 1000, 1000, 1000, 1000)
+NOTHING_LEARNT = {"random_episodes": 1, "steps_per_task": 1, "update_every": 1, "updates": 1}
+NOTHING_LEARNT |= {"eval_episodes": 1, "zero_shot": False, "episode_steps": 25}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run", type=Path)
+    parser.add_argument("run", nargs="+", help="a run's folder, or a suite's name")
     parser.add_argument("--task", default="1", help="counted from 1, or by its name")
     parser.add_argument("--actions", type=int, default=500)
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # inherited by what is measured
+    print(f"| | {' | '.join(COLUMNS)} |")
+    print("|---" * (len(COLUMNS) + 1) + "|")
+    with tempfile.TemporaryDirectory() as folder:
+        for number, run in enumerate(options.run):
+            place = Path(folder) / str(number)
+            _measure(run if Path(run).is_dir() else _untrained(run, place / "run"), place, options)
+
+
+def _untrained(suite: str, out: Path) -> str:
+    import hypercrl
+
+    run = hypercrl.train(suite, "hypercrl", num_tasks=1, out=out, schedule=NOTHING_LEARNT)
+    return str(run)
+
+
+def _measure(run: str, place: Path, options: argparse.Namespace) -> None:
     from hypercrl.experiment.controller import load
     from hypercrl.export.folder import export
 
-    controller = load(options.run)
+    controller = load(run)
     index, state_dim = controller.find(options.task), controller.suite.spec.state_dim
-    print(f"| {controller.config.suite} | {' | '.join(COLUMNS)} |")
-    print("|---" * (len(COLUMNS) + 1) + "|")
+    sizes = {"actions": options.actions, "state_dim": state_dim}
     _report(
-        "controller",
-        load=f"import hypercrl; controller = hypercrl.load({str(options.run)!r})",
+        f"{controller.config.suite}, controller",
+        load=f"import hypercrl; controller = hypercrl.load({run!r})",
         warm_up=f"controller.warm_up({index})",
         act=f"controller.act(observation, {index})",
-        actions=options.actions,
-        state_dim=state_dim,
+        **sizes,
     )
-    with tempfile.TemporaryDirectory() as out:
-        export(controller, index, Path(out))
-        _report(
-            "export",
-            load=f"import runpy; policy = runpy.run_path('{out}/run.py')['Policy']({out!r})",
-            warm_up="policy.warm_up()",
-            act="policy.act(observation)",
-            actions=options.actions,
-            state_dim=state_dim,
-        )
+    out = str(place / "export")
+    export(controller, index, Path(out))
+    _report(
+        f"{controller.config.suite}, export",
+        load=f"import runpy; policy = runpy.run_path('{out}/run.py')['Policy']({out!r})",
+        warm_up="policy.warm_up()",
+        act="policy.act(observation)",
+        **sizes,
+    )
 
 
 def _report(name: str, **code: object) -> None:
@@ -83,7 +101,7 @@ def _report(name: str, **code: object) -> None:
         check=True,
     )
     times = (unit * value for unit, value in zip(UNITS, json.loads(done.stdout), strict=True))
-    print(f"| {name} | {' | '.join(f'{value:.2f}' for value in times)} |")
+    print(f"| {name} | {' | '.join(f'{value:.3g}' for value in times)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The guides: their code runs, their links lead somewhere, their examples work."""
 
+import json
 import re
 import runpy
 import shutil
@@ -7,14 +8,20 @@ import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import gymnasium
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+import hypercrl
+from costs import costs_page
 from hypercrl.cli import _commands
 from hypercrl.experiment import shipped
+from hypercrl.experiment.config import change, resolve
 
 ROOT = Path(__file__).parents[1]
-GUIDES = sorted((ROOT / "docs").glob("*.md"))
+GUIDES = sorted((ROOT / "docs").rglob("*.md"))
+NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 
 
 def blocks(guide: str, language: str) -> list[str]:
@@ -40,6 +47,102 @@ def test_links_lead_somewhere(guide):
 def test_commands_exist(guide):
     code = "\n".join(re.findall(r"```(?:sh)?\n(.*?)```", guide.read_text(), re.DOTALL))
     assert set(re.findall(r"^hypercrl (\w+)", code, re.MULTILINE)) <= set(_commands())
+
+
+def all_the_code(guide: Path) -> str:
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", guide.read_text(), re.DOTALL | re.M))
+
+
+WITH_CODE = [path for path in GUIDES if all_the_code(path)]
+
+
+@pytest.fixture
+def trained_at_once(with_a_run, monkeypatch):
+    """`train` and `extend` look at what they are told, and find a run that is there."""
+
+    def train(suite, method, *, num_tasks=None, seed=0, schedule=None):
+        settings = {f"schedule.{name}": value for name, value in (schedule or {}).items()}
+        change(resolve(suite, method, num_tasks=num_tasks, seed=seed), settings)
+        return Path("runs/cartpole-hypercrl-laptop-s0")
+
+    monkeypatch.setattr(hypercrl, "train", train, raising=False)
+    monkeypatch.setattr(hypercrl, "extend", lambda run, num_tasks: run, raising=False)
+
+
+@pytest.fixture
+def heavier_pusher():
+    """The environment of one's own that the guide on lifetimes goes on with."""
+    name = "MyPusher-v0"
+    gymnasium.register(name, lambda mass, render_mode: gymnasium.make("hypercrl/Pusher-v0"))
+    yield
+    del gymnasium.registry[name]
+
+
+@pytest.mark.parametrize("guide", WITH_CODE, ids=lambda path: path.name)
+def test_code_runs(guide, registries, trained_at_once, heavier_pusher, capsys):
+    """All of a guide's code in its order: what one block defines, the next may use."""
+    names = {"__name__": "guide", "np": np, "hypercrl": hypercrl, "observation": np.zeros(4)}
+    code = all_the_code(guide).replace("PERIOD = 0.1", "PERIOD = 0.01")
+    exec(compile(code.replace("STEPS = 30", "STEPS = 5"), str(guide), "exec"), names)
+
+
+@pytest.mark.slow  # half a minute; `make docs` runs it too
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_tutorials_run(notebook, registries, monkeypatch, capsys):
+    cells = json.loads(notebook.read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    monkeypatch.chdir(notebook.parent)
+    names = {"__name__": "tutorial"}
+    for number, text in enumerate(code):
+        exec(compile(text, f"{notebook.name}, cell {number + 1}", "exec"), names)
+    plt.close("all")
+
+
+def test_tutorials_were_run_in_order_and_without_an_error():
+    for notebook in NOTEBOOKS:
+        cells = json.loads(notebook.read_text())["cells"]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+        outputs = [output for cell in code for output in cell["outputs"]]
+        assert {output["output_type"] for output in outputs} <= {
+            "stream",
+            "execute_result",
+            "display_data",
+        }
+
+
+def test_every_page_is_in_the_sites_navigation():
+    """And every page that the navigation names is there, or is made from something else."""
+    text = (ROOT / "mkdocs.yml").read_text()
+    named = set(re.findall(r": (\S+\.md)$", text, re.MULTILINE))
+    docs = ROOT / "docs"
+    there = {str(path.relative_to(docs)) for path in docs.rglob("*.md")}
+    tutorials = {str(path.relative_to(docs).with_suffix(".md")) for path in NOTEBOOKS}
+    made = {"changelog.md", "contributing.md", "security.md", "ros2_node.md", "costs.md"}
+    assert named == there | tutorials | made | {"reference/commands.md"}
+
+
+def test_what_a_table_costs_is_computed_from_its_records(tmp_path):
+    run = tmp_path / "results" / "table" / "cartpole-hypercrl-laptop-s0"
+    shutil.copytree(shipped.find("cartpole"), run)
+    cost = {"step": 1, "total_step": 1, "parameters": 1, "bytes_per_task": 1, "memory_bytes": 0}
+    cost |= {"kind": "cost", "task": 0, "evaluations_per_action": 1, "peak_bytes": 3_000_000}
+    with (run / "metrics.jsonl").open("a") as metrics:
+        metrics.write(json.dumps(cost) + "\n")
+    times = {"planning": 1.0, "simulation": 1.0, "training": 1.0, "evaluation": 1.0}
+    lines = [{"kind": "task", "task": k, "seconds": 900.0, **times} for k in (0, 1)]
+    (run / "timing.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "docs").mkdir()
+    command = "hypercrl train cartpole single --tasks 2"
+    other = "hypercrl train pusher single"
+    guide = f"# Guide\n## Poles\n```sh\n{command}  # soon\n{other}\n```\nIn `results/table`.\n"
+    (tmp_path / "docs" / "guide.md").write_text(guide)
+    row = costs_page(tmp_path).splitlines()[-1]
+    table, records, by, runs, hours, disk = (cell.strip() for cell in row.strip("|").split("|"))
+    assert table == "[Poles](guide.md#poles)"
+    assert (records, by, runs) == ("`results/table`, cartpole", f"`{command}`", "1")
+    assert hours == "0.5, 0.5"
+    assert re.fullmatch(r"6\.\d* MB, 6\.\d* MB", disk)  # two checkpoints, and the records
 
 
 def test_the_loop_of_the_robot_guide_runs(with_a_run, capsys):

@@ -440,6 +440,16 @@ def test_summary_prints_the_returns_and_the_ranking(tmp_path):
         assert part in text
 
 
+def test_summary_prints_the_papers_numbers_where_the_tasks_are_as_many(tmp_path):
+    five = np.where(np.tri(5).T, 100.0, NAN)
+    write_matrix(tmp_path / "five", "hypercrl", five)
+    text = " ".join(_summary(tmp_path / "five").split())
+    average = paper.RETENTION["pusher"]["hypercrl"].average
+    assert f"{average[0]} ± {average[1]}" in text and "Beside the paper" in text
+    write_matrix(tmp_path / "three", "hypercrl", five[:3, :3])
+    assert "Beside the paper" not in _summary(tmp_path / "three")
+
+
 def test_summary_without_a_reference_says_what_to_run(tmp_path):
     write_matrix(tmp_path, "si", [[0.0, -3.0], [NAN, 100.0]])
     text = _summary(tmp_path)

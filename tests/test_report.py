@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import shlex
 import time
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,6 +18,7 @@ from browser import Browser, find_chromium, start_browser
 from hypercrl.analysis import palette
 from hypercrl.analysis.comparison import Comparison, compare
 from hypercrl.analysis.highlights import find_highlights
+from hypercrl.analysis.hover import points_of
 from hypercrl.analysis.plots.embeddings import project
 from hypercrl.analysis.plots.learning_curves import plot_learning_curves
 from hypercrl.analysis.plots.ratios import plot_ratios
@@ -33,7 +35,7 @@ from synthetic_runs import PROFILES, Recipe, write_matrix, write_run, write_runs
 NAN = math.nan
 TABLES = ("ranking", "normalised", "retention", "retention-plain", "forward-transfer")
 TABLES += ("forward-transfer-plain", "metrics", "returns", "success", "improvement")
-TABLES += ("model-error", "cost", "matrix", "runs")
+TABLES += ("model-error", "cost", "matrix", "runs", "folders", "all-settings")
 FIGURES = ("normalised", "profile", "learning-curves", "retention", "forward-transfer", "returns")
 FIGURES += ("model-error", "cost", "embeddings")
 SCREENS = [(1280, 900), (390, 844)]
@@ -436,6 +438,92 @@ def test_method_buttons_hide_and_show_a_method(report, browser: Browser):
     assert button.get_attribute("aria-pressed") == "false"
     button.click()
     assert hidden.count() == 0
+
+
+def _hover(page, figure: str, label: str) -> str:
+    """What the page says at a mark of a method's, the last one in the figure's first panel."""
+    panel = page.locator(f"[data-figure='pusher-laptop-{figure}'] svg").first
+    panel.scroll_into_view_if_needed()
+    button = page.locator("#pusher-laptop .methods button", has_text=label).first
+    series = int(button.get_attribute("data-series"))
+    x, y, *_ = [p for p in json.loads(panel.get_attribute("data-points")) if p[2] == series][-1]
+    place = page.evaluate(
+        "([svg, x, y]) => { const p = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());"
+        " return [p.x, p.y]; }",
+        [panel.element_handle(), x, y],
+    )
+    page.mouse.move(*place)
+    return page.locator(".tip").inner_text() if page.locator(".tip").is_visible() else ""
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_a_mark_says_its_value_where_the_pointer_is(report, browser: Browser, width, height):
+    page = browser.open(report, width=width, height=height)
+    assert re.search(
+        r"Fine-tuning .*at 12 000 control steps", _hover(page, "learning-curves", "Fin")
+    )
+    assert re.search(r"HyperCRL [\d.]+ per cent", _hover(page, "retention", "HyperCRL"))
+    box = page.locator(".tip").bounding_box()
+    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
+    button = page.locator("#pusher-laptop .methods button", has_text="HyperCRL").first
+    button.click()
+    assert "HyperCRL " not in _hover(page, "retention", "HyperCRL")  # what is hidden says nothing
+    assert browser.errors == []
+
+
+def test_hover_values_are_those_that_were_drawn(tmp_path):
+    paths = [write_matrix(tmp_path, "si", [[200.0, 100.0], [NAN, 300.0]], random=[0.0, 0.0])]
+    drawing = plot_ratios(_compare(*paths), {"SI": 3}, RETENTION)
+    assert drawing is not None
+    (bar, *_) = json.loads(points_of(drawing.panels[0]))
+    assert bar[2:] == [3, "50.0 per cent"]
+    axes = drawing.panels[0]
+    at = axes.transData.inverted().transform((bar[0], 0) * np.array(drawing.figure.dpi / 72))
+    assert at[0] == pytest.approx(50, abs=0.5)
+
+
+def _column(page, name: str, column: int) -> list[str]:
+    rows = page.locator(f"[data-table='pusher-laptop-{name}'] tbody tr")
+    return rows.evaluate_all(f"rows => rows.map(r => r.cells[{column}].textContent.trim())")
+
+
+def test_a_heading_sorts_its_column_and_gives_the_order_back(report, browser: Browser):
+    page = browser.open(report)
+    written = _column(page, "cost", 0)
+    heading = page.locator("[data-table='pusher-laptop-cost'] thead th").nth(3)
+    for order, reverse in (("descending", True), ("ascending", False)):
+        heading.locator("button").click()
+        assert heading.get_attribute("aria-sort") == order
+        rows = page.locator("[data-table='pusher-laptop-cost'] tbody tr")
+        values = rows.evaluate_all("rows => rows.map(r => Number(r.cells[3].dataset.value))")
+        assert len(set(values)) > 1 and values == sorted(values, reverse=reverse)
+    heading.locator("button").click()
+    assert _column(page, "cost", 0) == written
+    page.locator("[data-table='pusher-laptop-cost'] thead th").first.locator("button").click()
+    assert _column(page, "cost", 0) == sorted(written, reverse=True)
+    assert browser.errors == []
+
+
+def test_every_figure_has_a_link_of_its_own(report, browser: Browser):
+    page = browser.open(report)
+    figures = page.locator("[data-figure]").count()
+    linked = page.locator(".block:has([data-figure]) h3 .permalink").evaluate_all(
+        "links => links.map(link => link.hash.slice(1) === link.closest('.block').id)"
+    )
+    assert len(linked) == figures and all(linked)
+
+
+def test_the_page_tells_folder_schedule_settings_and_command_of_each_run(tmp_path):
+    run = write_run(tmp_path / "my runs", Recipe("hypercrl", num_tasks=2))
+    tables = {table.name: table for table in build_tables(_compare(run))}
+    ((name, (folder, schedule, command)),) = tables["folders"].rows
+    assert name == "HyperCRL, seed 0"
+    assert folder.text == str(run)
+    steps = json.loads((run / "config.json").read_text())["schedule"]["steps_per_task"]
+    assert f"2 tasks; {steps:,} control steps a task" in schedule.text
+    assert shlex.split(command.text)[3] == str(run)
+    settings = {name: cell.text for name, (cell,) in tables["all-settings"].rows}
+    assert settings["schedule.steps_per_task"] == str(steps)
 
 
 def test_keyboard_reaches_the_controls(report, browser: Browser):

@@ -31,7 +31,7 @@ from hypercrl.sweep.plan import (
 )
 from hypercrl.sweep.session import Session, Shared
 from hypercrl.sweep.status import RunStatus
-from hypercrl.sweep.table import SweepDisplay, describe, draw_table
+from hypercrl.sweep.table import SweepDisplay, count_states, describe, draw_table
 from hypercrl.threads import one_thread
 from small_disk import small_disk
 from sweeping import (
@@ -532,6 +532,10 @@ def test_time_left_follows_from_the_pace(tmp_path, monkeypatch):
     running.read()
     assert running.rate == 10
     assert running.seconds_left == (running.total - 1_500) / 10
+    write_progress(tmp_path, running.config, running.total)
+    running.read()
+    assert running.cells()[-1] == "only tests"  # and not 0 s
+    assert count_states([running], 1).endswith("only tests left")
 
 
 def write_progress(folder: Path, config, step: int) -> None:

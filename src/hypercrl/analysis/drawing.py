@@ -6,6 +6,7 @@ colours become CSS variables there, and groups drawn for a method carry its numb
 `data-series`, by which the page can hide them.
 """
 
+import html
 import io
 import re
 import warnings
@@ -19,12 +20,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from hypercrl.analysis.hover import POINTS_PER_INCH, SERIES_MARK, points_of
 from hypercrl.analysis.palette import INK, MUTED, PAGE, RULE, SERIES, css_variables
 
 PANEL_WIDTH = 3.6  # inches; three make the page's column, one a phone
 PANEL_HEIGHT = 2.5
 LEGEND_HEIGHT = 0.34
-POINTS_PER_INCH = 72  # the unit of matplotlib's SVG
 PNG_DPI = 150
 
 _SVG = "http://www.w3.org/2000/svg"
@@ -126,7 +127,7 @@ def panel_grid(
 
 def mark_series(artist, index: int) -> None:
     """Let the page know which method an artist belongs to."""
-    artist.set_gid(f"series-{index}")
+    artist.set_gid(f"{SERIES_MARK}{index}")
 
 
 def render(drawing: Drawing) -> Rendered:
@@ -160,8 +161,8 @@ def _tidy(root: ElementTree.Element, prefix: str) -> None:
             if key in element.attrib:
                 element.set(key, _LONG_DECIMAL.sub(r"\1", element.attrib[key]))
         name = element.attrib.pop("id", None)
-        if name and name.startswith("series-"):
-            element.set("data-series", name.removeprefix("series-"))
+        if name and name.startswith(SERIES_MARK):
+            element.set("data-series", name.removeprefix(SERIES_MARK))
         elif name and (name.startswith("panel-") or element.tag not in _ONLY_GROUPS):
             element.set("id", f"{prefix}-{name}")
         link = element.get(f"{{{_XLINK}}}href")
@@ -186,7 +187,9 @@ def _cut_panels(root: ElementTree.Element, drawing: Drawing) -> tuple[str, ...]:
         box = " ".join(f"{POINTS_PER_INCH * inches:g}" for inches in frame)
         parts = [groups[f"{drawing.name}-panel-{index}"], *(clips if index == 0 else [])]
         inner = "".join(ElementTree.tostring(part, encoding="unicode") for part in parts)
-        panels.append(f'<svg viewBox="{box}" aria-hidden="true">{_themed(inner)}</svg>')
+        points = html.escape(points_of(drawing.panels[index]))
+        frame = f'viewBox="{box}" aria-hidden="true" data-points="{points}"'
+        panels.append(f"<svg {frame}>{_themed(inner)}</svg>")
     return tuple(panels)
 
 

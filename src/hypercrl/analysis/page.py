@@ -46,6 +46,10 @@ _BLOCKS: tuple[tuple[str, str | None, tuple[str, ...], tuple[str, ...]], ...] = 
 )
 
 
+# Behind the table of runs.
+RUN_TABLES = ("folders", "settings", "all-settings")
+
+
 @dataclass(frozen=True)
 class Chapter:
     """A comparison and everything made from it."""
@@ -109,7 +113,7 @@ def _describe(
         "highlights": find_highlights(comparison),
         "blocks": [block for block in blocks if block],
         "walls": [_wall(comparison, task, shelf) for task in filmed_tasks(comparison)],
-        "runs": _block(chapter, "Runs", None, ("runs",), ("settings",)),
+        "runs": _block(chapter, "Runs", None, ("runs",), RUN_TABLES),
     }
 
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from hypercrl.analysis.comparison import compare
 from hypercrl.analysis.table_formats import Table
 from hypercrl.analysis.tables.ranking import ranking_table
+from hypercrl.analysis.tables.ratios import paper_table
 from hypercrl.analysis.tables.returns import matrix_table
 from hypercrl.analysis.tables.runs import runs_table
 from hypercrl.errors import printable
@@ -17,15 +18,17 @@ from hypercrl.experiment.run_folder import find_runs, read_runs
 
 
 def summarise(runs: Sequence[Path], console: Console, *, current: str = "") -> None:
-    """Print r[i, j] of every method, their ranking, and what stands behind it."""
+    """Print r[i, j] of every method, their ranking, what stands behind it, and the paper's."""
     readable, unreadable = read_runs(find_runs(runs))
     for reason in unreadable.values():
         line = f"Left out: {printable(reason)}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for comparison in compare(readable, current):
         console.rule(escape(f"{comparison.title} · preset {comparison.preset}"))
-        for build in (matrix_table, runs_table, ranking_table):
+        for build in (matrix_table, runs_table, ranking_table, paper_table):
             table = build(comparison)
+            if table is None:
+                continue
             console.print(_for_terminal(table))
             console.print(escape(table.reading), highlight=False)
 

@@ -52,6 +52,12 @@ class Cell:
     def is_undefined(self) -> bool:
         return self.text == UNDEFINED
 
+    @property
+    def rank(self) -> float | None:
+        """The number by which a column is sorted, if there is one."""
+        first = next(iter(self.numbers.values()), None)
+        return first if first is not None and math.isfinite(first) else None
+
 
 @dataclass(frozen=True)
 class Table:

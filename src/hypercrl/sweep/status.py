@@ -13,6 +13,7 @@ from hypercrl.experiment.run_folder import CONFIG, StoredConfig
 
 ACTIVE = ("running", "elsewhere")
 SETTLED = ("finished", "failed", "stopped")
+ONLY_TESTS = "only tests"  # and videos, if asked for
 
 
 @dataclass
@@ -77,15 +78,21 @@ class RunStatus:
         """State, task, steps, last return, model error, time left."""
         progress = self.progress
         number = progress.task if progress else 0
-        left = self.seconds_left if self.state == "running" else None
         return (
             self.state,
             f"{number}/{self.config.num_tasks}",
             f"{self.done:,}/{self.total:,}",
             _number(progress.last_return if progress else None, ".1f"),
             _number(progress.model_error if progress else None, ".3f"),
-            UNKNOWN if left is None else duration(round(left)),
+            self._left(),
         )
+
+    def _left(self) -> str:
+        """How long the run will still take, or what it still does when all steps are made."""
+        left = self.seconds_left if self.state == "running" else None
+        if left is None:
+            return UNKNOWN
+        return duration(round(left)) if self.done < self.total else ONLY_TESTS
 
 
 def sweep_seconds_left(statuses: list[RunStatus], slots: int | None) -> float | None:

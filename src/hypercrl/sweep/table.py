@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hypercrl.durations import duration
 from hypercrl.errors import printable
-from hypercrl.sweep.status import ACTIVE, RunStatus, sweep_seconds_left
+from hypercrl.sweep.status import ACTIVE, ONLY_TESTS, RunStatus, sweep_seconds_left
 
 COLUMNS = ("run", "state", "task", "steps", "return", "error", "left")
 COLOURS = {"running": "cyan", "finished": "green", "failed": "red", "elsewhere": "yellow"}
@@ -105,7 +105,7 @@ def count_states(statuses: list[RunStatus], slots: int | None) -> str:
     left = sweep_seconds_left(statuses, slots)
     under_way = any(status.state in (*ACTIVE, "waiting") for status in statuses)
     if left is not None and under_way:
-        parts.append(f"about {duration(round(left))} left")
+        parts.append(f"about {duration(round(left))} left" if left else f"{ONLY_TESTS} left")
     return f"{len(statuses)} runs: {', '.join(parts)}"
 
 

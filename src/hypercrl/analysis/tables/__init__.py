@@ -23,7 +23,9 @@ def build_tables(comparison: Comparison) -> list[Table]:
         cost.cost_table,
         returns.matrix_table,
         runs.runs_table,
+        runs.folders_table,
         runs.settings_table,
+        runs.all_settings_table,
     )
     tables: list[Table | None] = [build(comparison) for build in builders]
     for metric in RATIOS:

@@ -6,8 +6,8 @@ import numpy as np
 
 from hypercrl.analysis import metrics, paper, statistics
 from hypercrl.analysis.comparison import Comparison, Entry
-from hypercrl.analysis.formatting import number
-from hypercrl.analysis.ratios import NORMALISED, RETENTION, RatioMetric, Ratios
+from hypercrl.analysis.formatting import UNDEFINED, number, percent_spread
+from hypercrl.analysis.ratios import NORMALISED, RATIOS, RETENTION, RatioMetric, Ratios
 from hypercrl.analysis.table_formats import Cell, Table
 from hypercrl.analysis.tables.cells import estimate_cell, mark_best, percent_cell, sources
 
@@ -62,6 +62,34 @@ def plain_table(comparison: Comparison, metric: RatioMetric) -> Table | None:
         "Method",
         (*_columns(comparison, metric), "Average"),
         tuple(rows),
+        sources(comparison.competitors),
+    )
+
+
+def paper_table(comparison: Comparison) -> Table | None:
+    """Averages by the paper's own definition, and the paper's, where it has the same tasks."""
+    cells: dict[str, list[Cell]] = {entry.label: [] for entry in comparison.competitors}
+    columns = []
+    for metric in RATIOS:
+        rows = metric.published.get(comparison.suite, {})
+        if metric.plain is None or not rows:
+            continue
+        columns += [f"{metric.title}, %", "the paper's"]
+        for entry in comparison.competitors:
+            found = _stack(entry, metric.plain)
+            published = _row_for(rows.get(entry.method), found.shape[1])
+            theirs = percent_spread(*(v / 100 for v in published.average)) if published else ""
+            cells[entry.label] += [_average_cell(found), Cell(theirs or UNDEFINED)]
+    if not any(cell.text != UNDEFINED for row in cells.values() for cell in row[1::2]):
+        return None
+    return Table(
+        "paper",
+        "Beside the paper",
+        "Averages over tasks of plain ratios, as the paper defines them, beside its own (its "
+        "simulation and full budget, four seeds).",
+        "Method",
+        tuple(columns),
+        tuple((label, tuple(row)) for label, row in cells.items()),
         sources(comparison.competitors),
     )
 

@@ -1,12 +1,16 @@
 """The runs behind all other tables: how far they came, what measures them, their settings."""
 
+import shlex
+
 from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.formatting import UNDEFINED, seeds
 from hypercrl.analysis.labels import differing, write_value
 from hypercrl.analysis.reference import METHOD, explain_missing
 from hypercrl.analysis.table_formats import Cell, Table
 from hypercrl.analysis.tables.cells import sources
+from hypercrl.errors import printable
 from hypercrl.experiment.run_folder import Run
+from hypercrl.reading import show
 
 
 def runs_table(comparison: Comparison) -> Table:
@@ -36,6 +40,69 @@ def runs_table(comparison: Comparison) -> Table:
         "names the runs that normalised returns and forward transfer divide by.",
         "Method",
         ("Seeds", "Finished", "Planner", "Code", "Reference"),
+        tuple(rows),
+        sources(comparison.entries),
+    )
+
+
+def folders_table(comparison: Comparison) -> Table:
+    """Where each run is, its schedule, and the command that carries it out again."""
+    rows = []
+    for entry in comparison.entries:
+        for run in entry.runs:
+            cells = (
+                Cell(show(run.path), is_prose=True),
+                Cell(_schedule(run), is_prose=True),
+                Cell(_command(run), is_prose=True),
+            )
+            rows.append((f"{entry.label}, seed {run.seed}", cells))
+    return Table(
+        "folders",
+        "Folders and commands",
+        "The folder of each run as it was read, what it was told to do, and the command that "
+        "does the same again, of which the folder's config.json is all that is needed (that of "
+        f"version 0.1.0 is not understood any more: {UNDEFINED}).",
+        "Run",
+        ("Folder", "Schedule", "Command"),
+        tuple(rows),
+        sources(comparison.entries),
+    )
+
+
+def _command(run: Run) -> str:
+    if not run.config.code:
+        return UNDEFINED
+    return printable(f"hypercrl train --config {shlex.quote(str(run.path))} --out again")
+
+
+def _schedule(run: Run) -> str:
+    told = run.config.schedule
+    words = (
+        ("steps_per_task", "control steps a task"),
+        ("random_episodes", "random episodes first"),
+        ("updates", "updates a session"),
+        ("update_every", "steps between sessions"),
+        ("eval_episodes", "test episodes"),
+    )
+    known = [f"{told[name]:,} {what}" for name, what in words if type(told.get(name)) is int]
+    return "; ".join([f"{run.num_tasks} tasks", *known])
+
+
+def all_settings_table(comparison: Comparison) -> Table:
+    """Every setting of every entry."""
+    settings = {entry.label: entry.runs[0].config.settings() for entry in comparison.entries}
+    names = dict.fromkeys(name for own in settings.values() for name in own if "." in name)
+    rows = [
+        (name, tuple(Cell(write_value(own.get(name))) for own in settings.values()))
+        for name in names
+    ]
+    return Table(
+        "all-settings",
+        "All settings",
+        f"Schedule, method and planner of every entry; {UNDEFINED} is a setting that an entry "
+        "does not have.",
+        "Setting",
+        tuple(settings),
         tuple(rows),
         sources(comparison.entries),
     )
