@@ -183,7 +183,8 @@ def test_settings_are_the_papers_and_the_laptops():
     assert list(presets) == ["laptop", "paper"]
     paper, laptop = presets["paper"], presets["laptop"]
     assert (paper.schedule.updates, paper.schedule.update_every) == (2_000, 200)
+    assert (paper.schedule.random_start, paper.network.decay) == (0, 0.0)
     assert paper.learner("hypercrl").regulariser == WeightRegulariser(0.05)
     assert paper.planner() == CEM(20, 500, 5, num_elites=40, init_std=1.0)
-    assert laptop.planner() == ICEM(20, 128, 3, num_elites=16)
+    assert laptop.planner() == ICEM(20, 128, 3, num_elites=16, decay=1.5)
     assert laptop.planner("cem") == paper.planner()
