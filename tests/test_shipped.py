@@ -51,6 +51,19 @@ def test_the_cart_pole_is_swung_up():
     assert total > 50
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", ["door", "pusher"])
+def test_what_is_shipped_does_its_first_task_after_all_of_them(suite):
+    controller = hypercrl.load(suite)
+    env = controller.suite.tasks[0].make(None)
+    state, _ = env.reset(seed=0)
+    states = [state]
+    for _ in range(controller.suite.spec.episode_length):
+        state, *_ = env.step(controller.act(state, 0))
+        states.append(state)
+    assert controller.suite.success(np.array(states))
+
+
 @pytest.fixture
 def run(tmp_path):
     with tiny.registered():
