@@ -75,10 +75,10 @@ class Session(Placed):
 
     kind = "session"
     loss: float | None = None
-    first_loss: float | None = None
-    """Of its first update: at a task's start, what the switch costs."""
     regulariser: float | None = None
     validation: float | None = None
+    first_loss: float | None = None
+    """Of its first update: at a task's start, what the switch costs."""
 
 
 @dataclass(frozen=True)
