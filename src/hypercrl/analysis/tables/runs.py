@@ -1,6 +1,8 @@
 """The runs behind all other tables: how far they came, what measures them, their settings."""
 
 import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.formatting import UNDEFINED, seeds
@@ -92,10 +94,6 @@ def all_settings_table(comparison: Comparison) -> Table:
     """Every setting of every entry."""
     settings = {entry.label: entry.runs[0].config.settings() for entry in comparison.entries}
     names = dict.fromkeys(name for own in settings.values() for name in own if "." in name)
-    rows = [
-        (name, tuple(Cell(write_value(own.get(name))) for own in settings.values()))
-        for name in names
-    ]
     return Table(
         "all-settings",
         "All settings",
@@ -103,8 +101,18 @@ def all_settings_table(comparison: Comparison) -> Table:
         "does not have.",
         "Setting",
         tuple(settings),
-        tuple(rows),
+        _value_rows(settings, names),
         sources(comparison.entries),
+    )
+
+
+def _value_rows(
+    settings: Mapping[str, Mapping[str, Any]], names: Iterable[str]
+) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
+    """What each of the labelled entries has for each of the settings named."""
+    return tuple(
+        (name, tuple(Cell(write_value(own.get(name))) for own in settings.values()))
+        for name in names
     )
 
 
@@ -138,10 +146,6 @@ def settings_table(comparison: Comparison) -> Table | None:
         for method in dict.fromkeys(methods)
         for name in differing([settings[e.label] for e in entries if e.method == method])
     )
-    rows = [
-        (name, tuple(Cell(write_value(own.get(name))) for own in settings.values()))
-        for name in names
-    ]
     return Table(
         "settings",
         "Settings that differ",
@@ -149,6 +153,6 @@ def settings_table(comparison: Comparison) -> Table | None:
         "does not have.",
         "Setting",
         tuple(settings),
-        tuple(rows),
+        _value_rows(settings, names),
         sources(entries),
     )
