@@ -5,8 +5,9 @@
 
 Plans with the models of a finished run, in test episodes that start alike for all planners. Each
 row is one lever of iCEM moved on its own (samples, rounds, a decay of the samples from round to
-round, knots, the horizon), or MPPI or CEM at a like number of evaluations. A planner also decides
-what data a model is learnt from, so what looks cheap here is then checked by training with it.
+round, knots, the horizon, a proposal learnt from its own past actions), or MPPI or CEM at a like
+number of evaluations. A planner also decides what data a model is learnt from, so what looks cheap
+here is then checked by training with it.
 """
 
 import os
@@ -17,13 +18,18 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
 import contextlib
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import tyro
+from jaxtyping import Array, Float
 
 from hypercrl.analysis.statistics import mean_std
 from hypercrl.experiment.actor import Actor
@@ -32,10 +38,14 @@ from hypercrl.experiment.episode import run_episode
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
 from hypercrl.planning.mppi import MPPI
-from hypercrl.types import Planner
+from hypercrl.types import Model, Planner, Spec
 
 SHARES = (2.0, 1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)
 ELITE_SHARE = 8  # samples to an elite
+IMITATED_EPISODES = 30  # of each task, behind a learnt proposal
+IMITATION_UPDATES = 5_000
+
+Policy = Callable[[Array], Array]
 
 
 def main(
@@ -66,13 +76,14 @@ def main(
         for name, planner in variants(controller.config.planner):
             if not name.startswith(only):
                 continue
+            policies = name.startswith("proposal") and learn_policies(controller, tasks)
             row = {
                 "suite": controller.suite.name,
                 "seed": controller.config.seed,
                 "lever": name.split()[0],
                 "planner": name,
                 "evaluations": planner.evaluations_per_action,
-                **measure(controller, planner, tasks, episodes),
+                **measure(controller, planner, tasks, episodes, policies or None),
             }
             mean, std = mean_std(np.array(row["returns"]).ravel())
             success = "" if row["success"] is None else f"  success {np.mean(row['success']):4.0%}"
@@ -114,6 +125,8 @@ def variants(planner: Planner) -> Iterator[tuple[str, Planner]]:
             yield f"knots {knots} x 0.5", replace(half, knots=knots)
     for share in (0.75, 0.5):
         yield f"horizon x {share:g}", replace(planner, horizon=round(planner.horizon * share))
+    for share in (1.0, 1 / 2, 1 / 4, 1 / 8):
+        yield f"proposal x {share:g}", with_samples(planner, planner.num_samples * share)
     sizes = {"horizon": planner.horizon, "num_iterations": planner.num_iterations}
     for share in (1.0, 1 / 2, 1 / 4):
         count = max(4, round(planner.num_samples * share))
@@ -131,21 +144,105 @@ def with_samples(planner: ICEM, count: float) -> ICEM:
     return replace(planner, num_samples=samples, num_elites=elites, num_kept=kept)
 
 
-def measure(controller: Controller, planner: Planner, num_tasks: int, episodes: int) -> dict:
+class Proposing:
+    """An iCEM that begins every search at what a policy would do: its mean, and one kept elite."""
+
+    def __init__(self, planner: ICEM, policy: Policy):
+        self.planner = planner
+        self.policy = policy
+        self.init = planner.init
+
+    def plan(self, state, model, reward, observation, *, key, **behind):
+        actions = follow(self.policy, model, observation, self.planner.horizon)
+        # A search shifts what it is given by one step.
+        mean = jnp.concatenate([actions[:1], actions[:-1]])
+        state = state._replace(
+            start=state.start._replace(mean=mean), kept=state.kept.at[-1].set(mean)
+        )
+        return self.planner.plan(state, model, reward, observation, key=key, **behind)
+
+
+@eqx.filter_jit
+def follow(policy: Policy, model: Model, state: Array, horizon: int) -> Float[Array, "H A"]:
+    """What a policy does from a state on, as the model imagines it."""
+
+    def advance(state, _):
+        action = policy(state)
+        return model(state, action), action
+
+    return jax.lax.scan(advance, state, length=horizon)[1]
+
+
+@functools.cache
+def learn_policies(controller: Controller, num_tasks: int) -> list[Policy]:
+    """For each task a network that imitates the run's own planner, in episodes of their own."""
+    planner, policies = controller.config.planner, []
+    for task in range(num_tasks):
+        found = act(controller, planner, task, IMITATED_EPISODES, "imitation")
+        states = jnp.concatenate([jnp.asarray(one.states[:-1]) for one in found])
+        actions = jnp.concatenate([jnp.asarray(one.actions) for one in found])
+        policies.append(imitate(controller.suite.spec, states, actions))
+    return policies
+
+
+def imitate(spec: Spec, states: Float[Array, "N S"], actions: Float[Array, "N A"]) -> Policy:
+    """A small network of the actions' mean in a state."""
+    centre, spread = states.mean(0), states.std(0) + 1e-6
+    low, high = jnp.array(spec.action_low), jnp.array(spec.action_high)
+    key = jax.random.key(0)
+    network = eqx.nn.MLP(spec.state_dim, spec.action_dim, 64, 2, jax.nn.silu, key=key)
+    optimiser = optax.adam(optax.cosine_decay_schedule(3e-3, IMITATION_UPDATES))
+
+    def policy(network, state):
+        return jnp.clip(network((state - centre) / spread), low, high)
+
+    def loss(network, rows):
+        missed = jax.vmap(network)((states[rows] - centre) / spread) - actions[rows]
+        return (missed**2).mean()
+
+    @eqx.filter_jit
+    def learn(network):
+        values, static = eqx.partition(network, eqx.is_array)
+
+        def update(carry, key):
+            values, memory = carry
+            rows = jax.random.randint(key, (100,), 0, len(states))
+            gradient = eqx.filter_grad(loss)(eqx.combine(values, static), rows)
+            change, memory = optimiser.update(gradient, memory)
+            return (optax.apply_updates(values, change), memory), None
+
+        start = (values, optimiser.init(values))
+        (values, _), _ = jax.lax.scan(update, start, jax.random.split(key, IMITATION_UPDATES))
+        return eqx.combine(values, static)
+
+    return functools.partial(policy, learn(network))
+
+
+def act(controller: Controller, planner, task: int, episodes: int, purpose: str) -> list:
+    """Episodes of a task with a planner; of one purpose they start alike for all planners."""
+    suite, seed = controller.suite, controller.config.seed
+    actor = Actor(suite.tasks[task], suite.spec, planner, seed=seed, purpose=(purpose, task))
+    step = functools.partial(actor.plan, controller.model(task), controller.value(task))
+    with contextlib.closing(actor):
+        return [run_episode(step) for _ in range(episodes)]
+
+
+def measure(
+    controller: Controller,
+    planner: Planner,
+    num_tasks: int,
+    episodes: int,
+    policies: list[Policy] | None = None,
+) -> dict:
     """Returns [tasks, episodes], successes where the suite knows them, and its measures."""
     suite, returns, successes = controller.suite, [], []
     measures: dict[str, list[list[float]]] = {name: [] for name in suite.measures}
     for task in range(num_tasks):
-        actor = Actor(
-            suite.tasks[task],
-            suite.spec,
-            planner,
-            seed=controller.config.seed,
-            purpose=("economy", task),
-        )
-        act = functools.partial(actor.plan, controller.model(task), controller.value(task))
-        with contextlib.closing(actor):
-            found = [run_episode(act) for _ in range(episodes)]
+        own = planner
+        if policies is not None:
+            assert isinstance(planner, ICEM)
+            own = Proposing(planner, policies[task])
+        found = act(controller, own, task, episodes, "economy")
         returns.append([episode.total for episode in found])
         if suite.success is not None:
             successes.append([bool(suite.success(episode.states)) for episode in found])
