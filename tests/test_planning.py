@@ -112,6 +112,7 @@ def optimal_cost() -> float:
         (CEM(), 0.02),
         (CEM(execute="mean"), 0.01),
         (ICEM(num_samples=300, num_iterations=6, num_elites=30, init_std=0.5), 0.02),
+        (ICEM(num_samples=300, num_iterations=6, init_std=0.5, execute="mean"), 0.01),
         (MPPI(num_samples=300, num_iterations=6, noise_std=0.2), 0.02),
     ],
 )
@@ -190,9 +191,19 @@ def test_cem_samples_beyond_the_bounds_and_pays_for_what_would_be_executed():
     np.testing.assert_allclose(plan.info["expected_return"], 0.0, atol=1e-6)
 
 
-def test_cem_refuses_an_unknown_way_to_execute(unchecked):
+def test_icem_executes_the_mean_that_it_goes_on_from_where_asked_to():
+    best, mean = (
+        plan_once(make("icem", execute=how), make_spec(), make_model()) for how in ("best", "mean")
+    )
+    np.testing.assert_array_equal(best.state.start.mean, mean.state.start.mean)
+    np.testing.assert_array_equal(mean.action, mean.state.start.mean[0])
+    assert not jnp.array_equal(best.action, mean.action)
+
+
+@pytest.mark.parametrize("name", ["cem", "icem"])
+def test_an_unknown_way_to_execute_is_refused(name, unchecked):
     with pytest.raises(UserError, match="'median'"):
-        make("cem", execute="median")
+        make(name, execute="median")
 
 
 def test_refit_sees_only_finite_elites():

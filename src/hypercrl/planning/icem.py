@@ -10,7 +10,7 @@ all rounds are one compiled loop.
 
 import functools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,6 +60,8 @@ class ICEM(SamplingPlanner):
     """Each round has so many times fewer samples than the one before, but two for each elite."""
     knots: int = 0
     """Noise runs straight between so many moments of the horizon; 0 draws it for every step."""
+    execute: Literal["best", "mean"] = "best"
+    """The last round's best sequence, or the mean of its elites: one model error moves it less."""
 
     def check(self):
         checks.between(self, 1, self.num_samples, "num_elites")
@@ -70,6 +72,7 @@ class ICEM(SamplingPlanner):
         checks.above(self, 0, "init_std")
         checks.at_least(self, 1, "decay")
         checks.at_least(self, 0, "knots")
+        checks.one_of(self, ("best", "mean"), "execute")
         if self.knots == 1:
             raise UserError("ICEM's knots must be 0 or at least 2: noise runs between them.")
 
@@ -120,5 +123,6 @@ class ICEM(SamplingPlanner):
         loop = refine_fewer_and_fewer if self.decay > 1 else functools.partial(jax.lax.scan, refine)
         (mean, _, kept), (best_actions, returns) = loop((mean, std, kept), noise)
         info = summarise(returns)
-        action = jnp.where(info["fallback"], mean[0], best_actions[-1])
+        use_mean = info["fallback"] | (self.execute == "mean")
+        action = jnp.where(use_mean, mean[0], best_actions[-1])
         return Plan(action, ICEMState(start._replace(mean=mean), kept), info)
