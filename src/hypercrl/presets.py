@@ -43,8 +43,8 @@ class Schedule:
     """Random actions that every training episode begins with, so that those from one and the same
     pose do not all go the same way; 0: none (the paper's)."""
     episode_steps: int = 0
-    """Cut training episodes short after so many control steps in the first half of a task; 0
-    lets them end like tests."""
+    """Cut training episodes short after so many control steps in the first half of a task, and
+    later where so many have earned less than those did on average; 0 lets them end like tests."""
     continuing: bool = False
     """Never reset the environment within a task once planning has started."""
     eval_episodes: int = 10

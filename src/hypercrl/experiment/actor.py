@@ -150,6 +150,11 @@ class Actor:
             self._observation = None
         return step
 
+    def end_episode(self, last: Step) -> Step:
+        """Let the episode end with the step just taken, before its time."""
+        self._observation = None
+        return last._replace(done=True)
+
     def close(self) -> None:
         self.env.close()
 

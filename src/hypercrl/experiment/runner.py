@@ -38,6 +38,7 @@ from hypercrl.experiment.records import Phase, TaskTime, parse
 from hypercrl.experiment.retests import choose_retested, tasks_to_test
 from hypercrl.experiment.stopwatch import Stopwatch
 from hypercrl.experiment.store import Store
+from hypercrl.experiment.stretches import Stretches
 from hypercrl.experiment.testing import Tester, measure_random_policy, validation_error
 from hypercrl.experiment.values import Values
 from hypercrl.types import Model, Transitions
@@ -70,6 +71,7 @@ class Runner:
         self.memory = TaskMemory(spec, room_for(1), capacity, self.learner.memory_share)
         self.state = self.learner.init(spec, self.memory.room, key=self._key("init"))
         self.values = Values(config.critic, spec)
+        self.stretches = Stretches(0 if self.schedule.continuing else self.schedule.episode_steps)
         self.tester = Tester(config, self.suite)
         self.recorder = Recorder(store, display, self.schedule.steps_per_task)
         self.actor: Actor | None = None  # in the task under way
@@ -100,11 +102,15 @@ class Runner:
         self.display.finish()
 
     @property
+    def first_half(self) -> bool:
+        """Of the task under way."""
+        return 2 * self.at.step < self.schedule.steps_per_task
+
+    @property
     def episode_length(self) -> int:
-        """Of training episodes: cut short, if at all, in the first half of a task."""
+        """The most that a training episode may have: cut short, if at all, in the first half."""
         full = self.suite.spec.episode_length
-        early = 2 * self.at.step < self.schedule.steps_per_task
-        return min(self.schedule.episode_steps or full, full) if early else full
+        return min(self.schedule.episode_steps or full, full) if self.first_half else full
 
     def begin_task(self) -> None:
         """Make room for the task, explore it at random, learn from that."""
@@ -118,6 +124,7 @@ class Runner:
         if self.schedule.zero_shot and self.at.task > 0:
             self.test(self.at.task, "zero_shot", self.schedule.curve_episodes)
         self.values.start_task(key=self._key("critic", self.at.task))
+        self.stretches.begin_task()
         self.actor = actor = self._enter_environment()
         for _ in range(self.schedule.random_episodes):
             run_episode(lambda: self._observe(actor.explore(), random=True))
@@ -136,10 +143,13 @@ class Runner:
         """One step of model-predictive control on the current model, or of an odd start."""
         assert self.actor is not None and self.model is not None
         self.actor.episode_length = self.episode_length
-        if self.actor.steps_done < self.schedule.random_start:
+        done = self.actor.steps_done
+        if done < self.schedule.random_start:
             step = self.actor.explore()
         else:
             step = self.actor.plan(self.model, self.values.of(self.at.task))
+        if not self.stretches.goes_on(step, done + 1, first_half=self.first_half):
+            step = self.actor.end_episode(step)
         self.at.step += 1
         self.recorder.step(self.at)
         self._observe(step, random=False)
@@ -260,6 +270,7 @@ class Runner:
             "buffer": self.buffer.get_state(),
             "memory": self.memory.get_state(),
             "values": self.values.get_state(),
+            "stretches": self.stretches.get_state(),
             "actor": self.actor and self.actor.get_state(),  # None is a tree without leaves
         }
         seconds = self._stopwatch.read(self.at.task)
@@ -297,6 +308,7 @@ class Runner:
         self.buffer.set_state(checkpoint.section(arrays, "buffer"))
         self.memory.set_state(checkpoint.section(arrays, "memory"))
         self.values.set_state(checkpoint.section(arrays, "values"))
+        self.stretches.set_state(checkpoint.section(arrays, "stretches"))
         acting = checkpoint.section(arrays, "actor")
         if acting:
             self.actor = self._enter_environment()

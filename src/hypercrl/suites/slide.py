@@ -76,8 +76,8 @@ LAPTOP = Preset(
         updates=500,
         retest_episodes=3,
     ),
-    network=Network(scale_targets=True),
-    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=2_000),
+    network=Network(hidden=(128, 128), scale_targets=True),
+    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=800),
     training=Training(anneal=True),  # or now and then a session ends with a model that aims badly
     planners=(
         # Six rounds, because what has been let go cannot be put right.
