@@ -113,6 +113,8 @@ def variants(planner: Planner) -> Iterator[tuple[str, Planner]]:
     for elites in (4, 2):
         most = planner.num_samples // elites
         yield f"elites 1/{elites}", replace(planner, num_elites=most)
+    other = "best" if planner.execute == "mean" else "mean"
+    yield f"execute {other}", replace(planner, execute=other)
     for rounds, share in ((2, 1 / 2), (2, 1 / 4), (1, 1 / 2)):
         few = with_samples(planner, planner.num_samples * share)
         yield f"rounds {rounds} x {share:g}", replace(few, num_iterations=rounds)

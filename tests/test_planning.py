@@ -198,6 +198,8 @@ def test_icem_executes_the_mean_that_it_goes_on_from_where_asked_to():
     np.testing.assert_array_equal(best.state.start.mean, mean.state.start.mean)
     np.testing.assert_array_equal(mean.action, mean.state.start.mean[0])
     assert not jnp.array_equal(best.action, mean.action)
+    # Where a task is being learnt it explores.
+    assert make("icem", execute="mean").exploring == make("icem", execute="best")
 
 
 @pytest.mark.parametrize("name", ["cem", "icem"])

@@ -440,6 +440,22 @@ def test_every_draw_of_a_run_is_one_of_its_own(tmp_path, monkeypatch):
         assert len(set(drawn)) == len(drawn)
 
 
+def test_training_explores_and_tests_do_not(tmp_path, monkeypatch):
+    config = tiny.configure(eval_every=0)
+    planner, plan, horizons = type(config.planner), type(config.planner).plan, []
+
+    def watch(self, *args, **options):
+        horizons.append(self.horizon)
+        return plan(self, *args, **options)
+
+    monkeypatch.setattr(planner, "exploring", property(lambda self: replace(self, horizon=1)))
+    monkeypatch.setattr(planner, "plan", watch)
+    run(config, tmp_path, Silent())
+    trained = config.num_tasks * config.schedule.steps_per_task
+    assert config.planner.horizon > 1
+    assert horizons.count(1) == trained < len(horizons)
+
+
 def test_memory_is_counted_at_its_peak(finished):
     """The state, the buffer's arrays and what was kept of older tasks."""
     arrays, _ = checkpoint.load(finished / CHECKPOINT)

@@ -196,6 +196,11 @@ class Planner(abc.ABC):
         """
 
     @property
+    def exploring(self) -> "Planner":
+        """The planner that acts while a task is being learnt: this one, or one that tries more."""
+        return self
+
+    @property
     @abc.abstractmethod
     def evaluations_per_action(self) -> int:
         """Model evaluations behind one action: the planner's cost."""

@@ -333,7 +333,7 @@ class Runner:
         return Actor(
             self.suite.tasks[self.at.task],
             self.suite.spec,
-            self.config.planner,
+            self.config.planner.exploring,
             seed=self.config.seed,
             purpose=("train", self.at.task),
             episode_length=self.episode_length,

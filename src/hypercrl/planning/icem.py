@@ -8,6 +8,7 @@ The publication lets the number of samples decay from round to round; `decay` do
 all rounds are one compiled loop.
 """
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -61,7 +62,8 @@ class ICEM(SamplingPlanner):
     knots: int = 0
     """Noise runs straight between so many moments of the horizon; 0 draws it for every step."""
     execute: Literal["best", "mean"] = "best"
-    """The last round's best sequence, or the mean of its elites: one model error moves it less."""
+    """The last round's best sequence, or the mean of its elites, which owes less to the model's
+    errors. While a task is being learnt it is the best: that explores."""
 
     def check(self):
         checks.between(self, 1, self.num_samples, "num_elites")
@@ -79,6 +81,10 @@ class ICEM(SamplingPlanner):
     def init(self, spec):
         start = start_in_the_middle(self, spec)
         return ICEMState(start, jnp.broadcast_to(start.mean, (self.num_kept, *start.mean.shape)))
+
+    @property
+    def exploring(self):
+        return dataclasses.replace(self, execute="best")
 
     @property
     def evaluations_per_action(self):
