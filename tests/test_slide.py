@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from hypercrl.errors import UserError
+from hypercrl.learning.prediction_regulariser import PredictionRegulariser
+from hypercrl.learning.weight_regulariser import WeightRegulariser
 from hypercrl.registry import suites
 from hypercrl.suites.slide import (
     FRICTIONS,
@@ -162,6 +164,6 @@ def test_settings_are_the_papers_and_the_laptops():
     for preset, steps in ((paper, 3_000), (laptop, 4_050)):
         counts = preset.schedule
         assert (counts.steps_per_task, counts.update_every, counts.updates) == (steps, 150, 500)
-    strengths = [p.learner("hypercrl").regulariser.strength for p in (paper, laptop)]
-    assert strengths == [0.5, 0.05]
+    assert paper.learner("hypercrl").regulariser == WeightRegulariser(0.5)
+    assert laptop.learner("hypercrl").regulariser == PredictionRegulariser()
     assert paper.hypernet.activation == "relu"

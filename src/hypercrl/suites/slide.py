@@ -20,15 +20,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.errors import UserError
+from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.training import Training
 from hypercrl.learning.weight_regulariser import WeightRegulariser
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
-from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule, tuned
 from hypercrl.registry import suites
 from hypercrl.simulation.panda import Mount
 from hypercrl.simulation.rendering import Camera
@@ -77,14 +78,14 @@ LAPTOP = Preset(
         retest_episodes=3,
     ),
     network=Network(hidden=(128, 128), scale_targets=True),
-    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=800),
+    hypernet=LowRankHypernet(),
     training=Training(anneal=True),  # or now and then a session ends with a model that aims badly
     planners=(
         # Six rounds, because what has been let go cannot be put right.
         ICEM(num_iterations=6, decay=1.5, knots=10),
         CEM(),
     ),
-    methods=LAPTOP_METHODS,
+    methods=tuned(LAPTOP_METHODS, hypercrl={"regulariser": PredictionRegulariser()}),
 )
 PAPER = Preset(
     schedule=Schedule(steps_per_task=3_000, update_every=150, updates=500),
