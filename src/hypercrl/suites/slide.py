@@ -78,7 +78,7 @@ LAPTOP = Preset(
         retest_episodes=3,
     ),
     network=Network(hidden=(128, 128), scale_targets=True),
-    hypernet=LowRankHypernet(),
+    hypernet=LowRankHypernet(hidden=(16,), rank=24),  # a chunked one learns the second task badly
     training=Training(anneal=True),  # or now and then a session ends with a model that aims badly
     planners=(
         # Six rounds, because what has been let go cannot be put right.
