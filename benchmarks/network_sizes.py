@@ -31,7 +31,8 @@ def main(folder: Annotated[Path, tyro.conf.Positional]) -> None:
             found.setdefault((run.suite, tuple(hidden)), []).append(run)
     print("| suite | network | weights | one-step error | return | success | time of a task |")
     print("|---|---|---|---|---|---|---|")
-    for (suite, hidden), runs in sorted(found.items(), key=lambda item: (item[0][0], size(item))):
+    ordered = sorted(found.items(), key=lambda item: (item[0][0], size(item[1])))
+    for (suite, hidden), runs in ordered:
         tests = [t for run in runs for t in run.evaluations if (t.phase, t.after) == ("final", 0)]
         returns = np.concatenate([test.returns for test in tests])
         mean, std = mean_std(returns)
@@ -40,7 +41,7 @@ def main(folder: Annotated[Path, tyro.conf.Positional]) -> None:
         cells = (
             suite,
             " × ".join(map(str, hidden)),
-            f"{size(((suite, hidden), runs)):,}",
+            f"{size(runs):,}",
             ", ".join(f"{test.one_step:.3f}" for test in tests),
             f"{mean:.1f} ± {error:.1f}",
             f"{fmean(successes):.0%}" if successes else "–",
@@ -49,9 +50,9 @@ def main(folder: Annotated[Path, tyro.conf.Positional]) -> None:
         print("| " + " | ".join(cells) + " |")
 
 
-def size(item: tuple[tuple[str, tuple[int, ...]], list[Run]]) -> int:
-    """Weights of one task's network."""
-    return item[1][0].costs[0].parameters
+def size(runs: list[Run]) -> int:
+    """Weights of one task's network, the same in all of them."""
+    return runs[0].costs[0].parameters
 
 
 if __name__ == "__main__":
