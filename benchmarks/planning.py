@@ -3,9 +3,10 @@
 At the paper's budget a pusher plan evaluates the model 60,000 times: 500 sequences of 20 steps
 in 6 rounds, which is 120 times the products [500, 12] x [12, 200] x [200, 200] x [200, 10] in
 float32. Those products alone, in the faster of NumPy and JAX, are the floor; a value behind the
-horizon adds its own products to it. Measured are the paper's pusher plan and the plan of every
-suite's first preset. Plan and products are timed turn by turn and compared by medians, so that
-another process on the machine disturbs all of them alike.
+horizon adds its own products to it. Beside it stand the networks as they are, with their biases
+and activations: what a plan costs before it encodes a state, pays a reward or elects a sequence.
+Measured are the paper's pusher plan and the plan of every suite's first preset. All are timed turn
+by turn and compared by medians, so that another process on the machine disturbs them alike.
 
     python benchmarks/planning.py
 """
@@ -20,18 +21,19 @@ if hasattr(os, "sched_setaffinity"):
 import time
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
 
 from hypercrl.data.normalizer import Normalizer
-from hypercrl.dynamics.model import DynamicsModel
+from hypercrl.dynamics.model import MLP, DynamicsModel
 from hypercrl.experiment.config import RunConfig, resolve
+from hypercrl.planning.sampling import SamplingPlanner
 from hypercrl.registry import suites
 from hypercrl.types import Suite
 
-Matrices = list[np.ndarray]
 METHOD = "single"  # any will do: all plan with the same target network
 SMALL = 0.1  # of usual weights: a random model's numbers then stay ordinary
 TARGETS = {"paper": 0.65, "laptop": 0.9}  # shares of the floor
@@ -45,7 +47,10 @@ def main(names: tuple[str, ...] = (), repeats: int = 50) -> None:
         repeats: Turns that the medians are taken over.
     """
     chosen = [(name, "laptop") for name in names or suites.names()]
-    print(f"{'plan':24}{'evaluations':>12}{'plan ms':>9}{'floor ms':>10}{'share':>7}{'target':>8}")
+    print(
+        f"{'plan':24}{'evaluations':>12}{'plan ms':>9}{'floor ms':>10}{'share':>7}{'target':>8}"
+        f"{'networks ms':>13}{'share':>7}"
+    )
     for name, preset in [("pusher", "paper"), *chosen]:
         measure(resolve(name, METHOD, preset=preset), repeats)
 
@@ -53,29 +58,36 @@ def main(names: tuple[str, ...] = (), repeats: int = 50) -> None:
 def measure(config: RunConfig, repeats: int) -> None:
     suite, planner = config.build_suite(), config.planner
     model = build_model(config, suite)
-    rows = getattr(planner, "num_samples", 1)
-    rounds = planner.evaluations_per_action // (rows * planner.horizon)
-    chains = [[np.asarray(matrix) for matrix, _ in model.predictor.network.layers]]
+    assert isinstance(planner, SamplingPlanner)
+    networks = [model.predictor.network]
     if config.critic.learns:
         layout = config.critic.layout(suite.spec)
-        weights = layout.unflatten(layout.init(key=jax.random.key(3)))
-        chains.append([np.asarray(matrix) for matrix, _ in weights])
-    steps = rounds * planner.horizon
+        weights = layout.init(key=jax.random.key(3))
+        networks.append(MLP(layout.unflatten(weights), "swish"))
+    work = [(mlp, rows) for mlp in networks for rows in planner.samples_by_round]
     calls = {
-        "NumPy": lambda: [call() for call in numpy_calls],
-        "JAX": lambda: [call() for call in jax_calls],
+        "NumPy": in_turn([products_in_numpy(*each, planner.horizon) for each in work]),
+        "JAX": in_turn([products_in_jax(*each, planner.horizon) for each in work]),
+        "networks": in_turn([networks_in_jax(*each, planner.horizon) for each in work]),
         "plan": planning(config, suite, model),
     }
-    numpy_calls = [products_in_numpy(chain, rows, steps) for chain in chains]
-    jax_calls = [products_in_jax(chain, rows, steps) for chain in chains]
     medians = time_in_turns(calls, repeats)
-    plan, floor = medians.pop("plan"), min(medians.values())
+    plan, whole = medians["plan"], medians["networks"]
+    floor = min(medians["NumPy"], medians["JAX"])
     title = f"{config.suite}, {config.preset}"
     print(
         f"{title:24}{planner.evaluations_per_action:12,}{1e3 * plan:9.2f}{1e3 * floor:10.2f}"
-        f"{floor / plan:7.0%}{TARGETS[config.preset]:8.0%}",
+        f"{floor / plan:7.0%}{TARGETS[config.preset]:8.0%}{1e3 * whole:13.2f}{whole / plan:7.0%}",
         flush=True,
     )
+
+
+def in_turn(calls: list[Callable[[], None]]) -> Callable[[], None]:
+    def call():
+        for one in calls:
+            one()
+
+    return call
 
 
 def build_model(config: RunConfig, suite: Suite) -> DynamicsModel:
@@ -101,8 +113,9 @@ def planning(config: RunConfig, suite: Suite, model: DynamicsModel) -> Callable[
     return call
 
 
-def products_in_numpy(matrices: Matrices, rows: int, num_steps: int) -> Callable[[], None]:
+def products_in_numpy(mlp: MLP, rows: int, num_steps: int) -> Callable[[], None]:
     rng = np.random.default_rng(0)
+    matrices = [np.asarray(matrix) for matrix, _ in mlp.layers]
     inputs = [rng.standard_normal((rows, len(m))).astype(np.float32) for m in matrices]
     outputs = [x @ m for x, m in zip(inputs, matrices, strict=True)]
 
@@ -114,22 +127,31 @@ def products_in_numpy(matrices: Matrices, rows: int, num_steps: int) -> Callable
     return call
 
 
-def products_in_jax(matrices: Matrices, rows: int, num_steps: int) -> Callable[[], None]:
+def products_in_jax(mlp: MLP, rows: int, num_steps: int) -> Callable[[], None]:
+    def products(mlp, x):
+        for matrix, _ in mlp.layers:
+            x = x @ matrix
+        return x
+
+    return repeated(products, mlp, rows, num_steps)
+
+
+def networks_in_jax(mlp: MLP, rows: int, num_steps: int) -> Callable[[], None]:
+    return repeated(lambda mlp, x: mlp(x), mlp, rows, num_steps)
+
+
+def repeated(function: Callable, mlp: MLP, rows: int, num_steps: int) -> Callable[[], None]:
     """Each step takes a number of the one before it, or the compiler would do it only once."""
 
-    @jax.jit
-    def chain(matrices, inputs):
+    @eqx.filter_jit
+    def chain(mlp, inputs):
         def step(inputs, _):
-            x = inputs
-            for matrix in matrices:
-                x = x @ matrix
-            return inputs.at[:, :1].set(jnp.tanh(x[:, :1])), None
+            return inputs.at[:, :1].set(jnp.tanh(function(mlp, inputs)[:, :1])), None
 
         return jax.lax.scan(step, inputs, length=num_steps)[0]
 
-    inputs = jax.random.normal(jax.random.key(2), (rows, len(matrices[0])))
-    on_device = [jnp.asarray(matrix) for matrix in matrices]
-    return lambda: chain(on_device, inputs).block_until_ready()
+    inputs = jax.random.normal(jax.random.key(2), (rows, len(mlp.layers[0][0])))
+    return lambda: chain(mlp, inputs).block_until_ready()
 
 
 def time_in_turns(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:

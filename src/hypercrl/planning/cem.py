@@ -55,14 +55,14 @@ class CEM(SamplingPlanner):
         return Bounds(jnp.asarray(spec.action_low), jnp.asarray(spec.action_high))
 
     @property
-    def evaluations_per_action(self):
-        return (self.num_iterations + 1) * self.num_samples * self.horizon
+    def samples_by_round(self):
+        return (self.num_samples,) * (self.num_iterations + 1)
 
     def search(self, state, objective, key):
         bounds: Bounds = state
         sequence = (self.horizon, len(bounds.low))
         # All rounds in one draw: the generator costs less outside the loop.
-        noise = jax.random.normal(key, (self.num_iterations + 1, self.num_samples, *sequence))
+        noise = jax.random.normal(key, (len(self.samples_by_round), self.num_samples, *sequence))
 
         def refine(gaussian, noise):
             mean, std = gaussian

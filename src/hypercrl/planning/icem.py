@@ -87,20 +87,16 @@ class ICEM(SamplingPlanner):
         return dataclasses.replace(self, execute="best")
 
     @property
-    def evaluations_per_action(self):
-        return sum(self._samples()) * self.horizon
-
-    def _samples(self) -> list[int]:
-        """Action sequences of each round."""
+    def samples_by_round(self):
         fewest = min(2 * self.num_elites, self.num_samples)
         counts = (self.num_samples / self.decay**i for i in range(self.num_iterations))
-        return [max(round(count), fewest) for count in counts]
+        return tuple(max(round(count), fewest) for count in counts)
 
     def search(self, state, objective, key):
         start: WarmStart = state.start
         noise = coloured_noise(self, self.noise_beta, len(start.low), key, self.knots)
         # A sample without noise is the mean itself; the first rows give way to the kept elites.
-        noise = noise.at[-1, self._samples()[-1] - 1].set(0.0)
+        noise = noise.at[-1, self.samples_by_round[-1] - 1].set(0.0)
 
         def draw(mean, std, noise):
             return clip(sample(mean, std, noise), start.low, start.high)
@@ -117,7 +113,7 @@ class ICEM(SamplingPlanner):
 
         def refine_fewer_and_fewer(carry, noise):
             rounds = []
-            for of_round, count in zip(noise, self._samples(), strict=True):
+            for of_round, count in zip(noise, self.samples_by_round, strict=True):
                 carry, found = refine(carry, of_round[:count])
                 rounds.append(found)
             return carry, tuple(zip(*rounds, strict=True))

@@ -49,10 +49,6 @@ class MPPI(SamplingPlanner):
     def init(self, spec):
         return start_in_the_middle(self, spec)
 
-    @property
-    def evaluations_per_action(self):
-        return self.num_iterations * self.num_samples * self.horizon
-
     def search(self, state, objective, key):
         noise = coloured_noise(self, self.noise_beta, len(state.low), key)
         std = self.noise_std * state.half_range
