@@ -12,7 +12,7 @@ from hypercrl.learning.training import Training
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
 from hypercrl.planning.mppi import MPPI
-from hypercrl.presets import Preset, Schedule, tuned
+from hypercrl.presets import Preset, Schedule
 
 
 def test_a_misspelt_setting_of_a_method_is_named():
@@ -60,14 +60,6 @@ def test_a_method_is_tuned_for_a_suite():
         learner = preset.learner(method)
         assert learner.network == preset.network  # pyright: ignore[reportAttributeAccessIssue]
         assert learner.training == preset.training  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def test_changes_are_joined_method_by_method():
-    assert tuned({"a": {"x": 1}, "b": {"y": 2}}, a={"z": 3}, c={"w": 4}) == {
-        "a": {"x": 1, "z": 3},
-        "b": {"y": 2},
-        "c": {"w": 4},
-    }
 
 
 def test_a_planner_brings_its_own_settings():

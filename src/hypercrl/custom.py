@@ -21,6 +21,7 @@ from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError, boundary, describe
 from hypercrl.experiment.actor import Actor, check_reward
+from hypercrl.learning.training import Training
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
 from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
@@ -117,13 +118,14 @@ def _register(suite: Suite, module: str) -> Suite:
 
 
 def default_preset(episode_length: int) -> Preset:
-    """A small hypernetwork, scaled targets and iCEM: what the `laptop` presets have in common."""
+    """Small hypernetwork, scaled targets, annealed steps, iCEM: what `laptop` presets share."""
     return Preset(
         schedule=Schedule(
             steps_per_task=20 * episode_length, update_every=episode_length, updates=500
         ),
         network=Network(scale_targets=True),
         hypernet=ChunkedHypernet(hidden=(20, 20)),
+        training=Training(anneal=True),
         planners=(ICEM(), CEM()),
         methods=LAPTOP_METHODS,
     )

@@ -15,6 +15,7 @@ from hypercrl.dynamics.hypernet import Hypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.errors import UserError
 from hypercrl.learning.critic import Critic
+from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.training import Training
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.noise import MAX_EXPONENT
@@ -126,16 +127,13 @@ class Preset:
         return planners.get(name or "")(horizon=self.planners[0].horizon)
 
 
-# A small hypernetwork takes larger steps than the paper's, and keeps as well without look-ahead.
+# A small hypernetwork takes larger steps than the paper's, keeps as well without look-ahead, and
+# stays plastic if it is held to what its networks predict rather than to their weights.
 LAPTOP_METHODS: Changes = {
-    "hypercrl": {"learning_rate": 1e-3, "lookahead": False},
+    "hypercrl": {
+        "learning_rate": 1e-3,
+        "lookahead": False,
+        "regulariser": PredictionRegulariser(),
+    },
     "hypercrl_mt": {"learning_rate": 1e-3},
 }
-
-
-def tuned(methods: Changes, **changes: Mapping[str, Any]) -> Changes:
-    """These changes, with more for some methods."""
-    return {
-        name: {**methods.get(name, {}), **changes.get(name, {})}
-        for name in (*methods, *(name for name in changes if name not in methods))
-    }

@@ -62,7 +62,7 @@ LAPTOP = Preset(
     hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=400),
     # Or some seeds learn the second and third length badly and lose the first.
     training=Training(anneal=True),
-    planners=(ICEM(horizon=25), CEM(horizon=25)),
+    planners=(ICEM(horizon=25, decay=1.5), CEM(horizon=25)),
     methods=LAPTOP_METHODS,
 )
 PAPER = Preset(planners=(CEM(horizon=25),))

@@ -23,12 +23,11 @@ from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Angle, Difference, Encoding, Quaternion
 from hypercrl.errors import UserError
-from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.training import Training
 from hypercrl.learning.weight_regulariser import WeightRegulariser
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
-from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule, tuned
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
 from hypercrl.registry import suites
 from hypercrl.simulation.door_scene import TURN_RANGE, Door, build_door
 from hypercrl.simulation.env import MujocoEnv
@@ -101,7 +100,7 @@ LAPTOP = Preset(
     hypernet=LowRankHypernet(),  # a chunked one is too weak for networks of this depth
     training=Training(anneal=True),
     planners=(ICEM(horizon=10, num_samples=64, num_elites=8), CEM(horizon=10)),
-    methods=tuned(LAPTOP_METHODS, hypercrl={"regulariser": PredictionRegulariser()}),
+    methods=LAPTOP_METHODS,
 )
 PAPER = Preset(
     schedule=Schedule(steps_per_task=60_000, updates=200),

@@ -28,11 +28,10 @@ from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Absolute, Angle, Difference, Encoding
 from hypercrl.errors import UserError
 from hypercrl.learning.critic import Critic
-from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.training import Training
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
-from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule, tuned
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
 from hypercrl.registry import suites
 from hypercrl.simulation.env import MujocoEnv
 from hypercrl.simulation.rendering import Camera
@@ -106,7 +105,7 @@ LAPTOP = Preset(
     ),
     # Tipping over is the quickest way forward for a second, and only then a dead end.
     critic=Critic(updates=1_000),
-    methods=tuned(LAPTOP_METHODS, hypercrl={"regulariser": PredictionRegulariser()}),
+    methods=LAPTOP_METHODS,
 )
 PAPER = Preset(
     schedule=Schedule(steps_per_task=100_000, update_every=1_000),

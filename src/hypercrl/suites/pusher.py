@@ -15,11 +15,10 @@ from jaxtyping import Array, Float
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.errors import UserError
-from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.training import Training
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
-from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule, tuned
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
 from hypercrl.registry import suites
 from hypercrl.simulation.panda import Mount
 from hypercrl.simulation.rendering import Camera
@@ -63,7 +62,7 @@ LAPTOP = Preset(
     hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=800),
     training=Training(anneal=True),
     planners=(ICEM(decay=1.5), CEM()),
-    methods=tuned(LAPTOP_METHODS, hypercrl={"regulariser": PredictionRegulariser()}),
+    methods=LAPTOP_METHODS,
 )
 PAPER = Preset()
 

@@ -24,12 +24,11 @@ from hypercrl.dynamics.full_hypernet import FullHypernet
 from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
 from hypercrl.dynamics.model import Network
 from hypercrl.errors import UserError
-from hypercrl.learning.prediction_regulariser import PredictionRegulariser
 from hypercrl.learning.training import Training
 from hypercrl.learning.weight_regulariser import WeightRegulariser
 from hypercrl.planning.cem import CEM
 from hypercrl.planning.icem import ICEM
-from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule, tuned
+from hypercrl.presets import LAPTOP_METHODS, Preset, Schedule
 from hypercrl.registry import suites
 from hypercrl.simulation.panda import Mount
 from hypercrl.simulation.rendering import Camera
@@ -85,7 +84,7 @@ LAPTOP = Preset(
         ICEM(num_iterations=6, decay=1.5, knots=10),
         CEM(),
     ),
-    methods=tuned(LAPTOP_METHODS, hypercrl={"regulariser": PredictionRegulariser()}),
+    methods=LAPTOP_METHODS,
 )
 PAPER = Preset(
     schedule=Schedule(steps_per_task=3_000, update_every=150, updates=500),
