@@ -15,6 +15,7 @@ import pytest
 
 import hypercrl
 from costs import costs_page
+from fill_tables import filled
 from hypercrl.cli import _commands
 from hypercrl.experiment import shipped
 from hypercrl.experiment.config import change, resolve
@@ -47,6 +48,12 @@ def test_links_lead_somewhere(guide):
 def test_commands_exist(guide):
     code = "\n".join(re.findall(r"```(?:sh)?\n(.*?)```", guide.read_text(), re.DOTALL))
     assert set(re.findall(r"^hypercrl (\w+)", code, re.MULTILINE)) <= set(_commands())
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
+def test_tables_say_what_the_records_say(guide):
+    text = guide.read_text()
+    assert filled(text) == text
 
 
 def all_the_code(guide: Path) -> str:
