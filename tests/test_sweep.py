@@ -48,6 +48,7 @@ from sweeping import (
 )
 
 CARTPOLE = Selection(suite=("cartpole",), method=("finetune",))
+SWEEPS = sorted((Path(__file__).parents[1] / "results").rglob("*.yaml"))
 
 
 def plan(**values):
@@ -134,6 +135,12 @@ def test_a_file_names_several_selections(tmp_path):
     }
     assert all(config.num_tasks == 2 for config in runs.values())
     assert runs["cartpole-hypercrl-laptop-weak-s3"].learner.regulariser.strength == 1e-3
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_the_sweeps_behind_the_results_can_be_planned(path):
+    planned = plan_runs(read_selections(path, {}))
+    assert len(planned) > 1
 
 
 @pytest.mark.parametrize(
