@@ -18,6 +18,7 @@ from hypercrl.planning.icem import ICEM, ICEMState
 from hypercrl.planning.mppi import MPPI, weigh
 from hypercrl.planning.noise import coloured_basis, coloured_covariance, noise_basis
 from hypercrl.planning.rollout import imagine, open_loop, summarise
+from hypercrl.planning.sampling import coloured_noise
 from hypercrl.registry import load_plugin, planners
 
 EVERY_PLANNER = pytest.mark.parametrize("name", planners.names())
@@ -252,6 +253,13 @@ def test_icem_tries_the_mean_in_the_last_round():
     assert plan.info["num_nonfinite"] == 15
     assert not plan.info["fallback"]
     np.testing.assert_array_equal(plan.action, 0.0)
+
+
+def test_noise_drawn_in_rows_is_the_noise_of_its_shape():
+    planner, key = ICEM(horizon=6, num_samples=4, num_elites=2, num_kept=1), jax.random.key(0)
+    white = jax.random.normal(key, (planner.num_iterations, 4, 6, 2))
+    expected = jnp.einsum("tu,rnua->rnta", noise_basis(6, 2.5), white)
+    np.testing.assert_allclose(coloured_noise(planner, 2.5, 2, key), expected, atol=1e-6)
 
 
 def imagined_rounds(planner) -> list[np.ndarray]:
