@@ -124,9 +124,9 @@ def default_preset(episode_length: int) -> Preset:
             steps_per_task=20 * episode_length, update_every=episode_length, updates=500
         ),
         network=Network(scale_targets=True),
-        hypernet=ChunkedHypernet(hidden=(20, 20)),
+        hypernet=ChunkedHypernet(hidden=(20, 20), initialisation="hyperfan"),
         training=Training(anneal=True),
-        planners=(ICEM(), CEM()),
+        planners=(ICEM(decay=1.5), CEM()),
         methods=LAPTOP_METHODS,
     )
 

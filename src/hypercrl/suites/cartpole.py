@@ -59,7 +59,7 @@ SPEC = Spec(
 LAPTOP = Preset(
     schedule=Schedule(random_episodes=5, steps_per_task=2_000, update_every=100, updates=500),
     network=Network(hidden=(100, 100), scale_targets=True),
-    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=400),
+    hypernet=ChunkedHypernet(hidden=(20, 20), chunk_size=400, initialisation="hyperfan"),
     # Or some seeds learn the second and third length badly and lose the first.
     training=Training(anneal=True),
     planners=(ICEM(horizon=25, decay=1.5), CEM(horizon=25)),
