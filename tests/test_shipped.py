@@ -51,17 +51,28 @@ def test_the_cart_pole_is_swung_up():
     assert total > 50
 
 
+def first_episode(controller) -> np.ndarray:
+    """The states of one episode of the first task."""
+    env = controller.suite.tasks[0].make(None)
+    states = [env.reset(seed=0)[0]]
+    for _ in range(controller.suite.spec.episode_length):
+        states.append(env.step(controller.act(states[-1], 0))[0])
+    return np.array(states)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", ["door", "pusher"])
 def test_what_is_shipped_does_its_first_task_after_all_of_them(suite):
     controller = hypercrl.load(suite)
-    env = controller.suite.tasks[0].make(None)
-    state, _ = env.reset(seed=0)
-    states = [state]
-    for _ in range(controller.suite.spec.episode_length):
-        state, *_ = env.step(controller.act(state, 0))
-        states.append(state)
-    assert controller.suite.success(np.array(states))
+    assert controller.suite.success(first_episode(controller))
+
+
+@pytest.mark.slow
+def test_the_shipped_half_cheetah_still_runs_with_its_first_body():
+    controller = hypercrl.load("half_cheetah")
+    measures, states = controller.suite.measures, first_episode(controller)
+    assert measures["mean forward speed (m/s)"](states) > 3.0
+    assert not measures["ends on its back (share)"](states)
 
 
 @pytest.fixture
