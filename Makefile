@@ -12,6 +12,9 @@ demo: setup  ## HyperCRL beside fine-tuning on three pusher tasks, ending in a r
 demo-cartpole: setup  ## retention and forward transfer on cart-pole, two seeds
 	$(BIN)/hypercrl sweep --suite cartpole --method hypercrl finetune single --seeds 2 --tasks 3 --out runs/demo-cartpole
 
+table-%: setup  ## table-pusher, table-slide, table-cartpole: all methods, five tasks, five seeds
+	$(BIN)/hypercrl sweep --file results/tables/$*.yaml --out runs/tables/$*
+
 test: setup-dev lint types  ## everything but the learning tests that take minutes
 	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
 

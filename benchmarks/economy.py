@@ -44,6 +44,7 @@ SHARES = (2.0, 1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)
 ELITE_SHARE = 8  # samples to an elite
 IMITATED_EPISODES = 30  # of each task, behind a learnt proposal
 IMITATION_UPDATES = 5_000
+PANELS_IN_A_ROW = 3
 
 Policy = Callable[[Array], Array]
 
@@ -260,8 +261,13 @@ def draw(rows: list[dict], figure: Path) -> None:
 
     names = sorted({row["suite"] for row in rows})
     levers = list(dict.fromkeys(row["lever"] for row in rows))
-    picture = Figure(figsize=(3.2 * len(names), 3.6), layout="constrained")
-    for panel, suite in zip(picture.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+    columns = min(len(names), PANELS_IN_A_ROW)
+    rows_of_panels = -(-len(names) // columns)
+    picture = Figure(figsize=(3.6 * columns, 3.2 * rows_of_panels), layout="constrained")
+    panels = picture.subplots(rows_of_panels, columns, squeeze=False).ravel()
+    for unused in panels[len(names) :]:
+        unused.set_axis_off()
+    for panel, suite in zip(panels, names, strict=False):
         own = [row for row in rows if row["suite"] == suite]
         for number, lever in enumerate(levers):
             points = sorted(
@@ -277,9 +283,12 @@ def draw(rows: list[dict], figure: Path) -> None:
             panel.errorbar(x, mean, error, linewidth=1, capsize=2, label=lever, **style)
         panel.set(title=suite, xlabel="model evaluations an action", xscale="log")
         panel.xaxis.set_minor_formatter(NullFormatter())
-    picture.axes[0].set_ylabel("return, mean and 95 % interval")
+    for panel in panels[::columns]:
+        panel.set_ylabel("return, mean and 95 % interval")
     handles, labels = picture.axes[0].get_legend_handles_labels()
-    picture.legend(handles, labels, loc="outside lower center", ncols=len(levers), fontsize="small")
+    picture.legend(
+        handles, labels, loc="outside lower center", ncols=-(-len(levers) // 2), fontsize="small"
+    )
     picture.savefig(figure, dpi=150)
 
 
