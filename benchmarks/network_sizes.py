@@ -18,14 +18,14 @@ from hypercrl.analysis.statistics import mean_std
 from hypercrl.experiment.run_folder import Run, find_runs, read_run
 
 
-def main(folder: Annotated[Path, tyro.conf.Positional]) -> None:
+def main(folders: Annotated[tuple[Path, ...], tyro.conf.Positional]) -> None:
     """Print a Markdown table.
 
     Args:
-        folder: Where the runs are.
+        folders: Runs, or where runs are.
     """
     found: dict[tuple[str, tuple[int, ...]], list[Run]] = {}
-    for run in map(read_run, find_runs([folder])):
+    for run in map(read_run, find_runs(folders)):
         if run.complete:
             hidden = run.config.learner["network"]["hidden"]
             found.setdefault((run.suite, tuple(hidden)), []).append(run)
