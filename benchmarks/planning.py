@@ -30,6 +30,7 @@ import tyro
 from hypercrl.data.normalizer import Normalizer
 from hypercrl.dynamics.model import MLP, DynamicsModel
 from hypercrl.experiment.config import RunConfig, resolve
+from hypercrl.learning import critic
 from hypercrl.planning.sampling import SamplingPlanner
 from hypercrl.registry import suites
 from hypercrl.types import Suite
@@ -63,9 +64,9 @@ def measure(config: RunConfig, repeats: int) -> None:
     if config.critic.learns:
         layout = config.critic.layout(suite.spec)
         weights = layout.init(key=jax.random.key(3))
-        networks.append(MLP(layout.unflatten(weights), "swish"))
+        networks.append(MLP(layout.unflatten(weights), critic.ACTIVATION))
     work = [(mlp, rows) for mlp in networks for rows in planner.samples_by_round]
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "NumPy": in_turn([products_in_numpy(*each, planner.horizon) for each in work]),
         "JAX": in_turn([products_in_jax(*each, planner.horizon) for each in work]),
         "networks": in_turn([networks_in_jax(*each, planner.horizon) for each in work]),

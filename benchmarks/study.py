@@ -8,7 +8,7 @@ network's, the one-step error when tasks were just learnt and after all of them,
 tasks ± one standard deviation, and the largest loss of a later task's first update. The figure has
 two panels a suite: error at the end against size, a colour a hypernetwork, filled where predictions
 are held and hollow where weights are; and error at the end against the regulariser's strength,
-relative to the preset's.
+relative to its default.
 """
 
 import json
@@ -24,7 +24,6 @@ from hypercrl.registry import hypernets, regularisers
 
 Rows = list[dict]
 SIZES = {"base", "hidden", "rank", "chunk_size", "num_vectors", "initialisation"}
-PRESET_STRENGTH = {"predictions": 3.0, "weights": 0.05}
 
 
 def main(
@@ -87,14 +86,13 @@ def draw(suites: dict[str, dict[str, Rows]], path: Path) -> None:
             style["markerfacecolor"] = "white" if regulariser == "weights" else None
             if settings.keys() <= SIZES:
                 by_size.errorbar(rows[0]["size"], mean, error, **style)
-            if hypernet == "low_rank" and settings.keys() <= {"strength", "rank"}:
-                usual = PRESET_STRENGTH[regulariser]
-                factor = float(settings.get("strength", usual)) / usual
-                if settings.get("rank", "32") == "32":
-                    by_strength.errorbar(factor, mean, error, **style)
+            if settings.keys() <= {"strength"}:
+                usual = regularisers.get(regulariser)().strength
+                factor = float(settings["strength"]) / usual if settings else 1.0
+                by_strength.errorbar(factor, mean, error, **style)
         title = "one-step error after all tasks"
         by_size.set(title=suite, xscale="log", xlabel="size / target", ylabel=title)
-        by_strength.set(title=suite, xscale="log", xlabel="strength / the preset's")
+        by_strength.set(title=suite, xscale="log", xlabel="strength / default")
     names = [Line2D([], [], marker="o", linestyle="", color=c, label=n) for n, c in colours.items()]
     hollow: dict[str, Any] = {"marker": "o", "linestyle": "", "color": "black"}
     names += [

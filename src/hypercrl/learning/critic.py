@@ -32,6 +32,7 @@ from hypercrl.learning.session import run_updates
 from hypercrl.types import Reward, Spec, Transitions
 
 FARTHEST = 5.0  # standard deviations from the data that a feature may seem to be
+ACTIVATION = "swish"  # between the layers of V
 
 
 class StateValue(eqx.Module):
@@ -49,7 +50,7 @@ class StateValue(eqx.Module):
         layers: Layers = self.critic.layout(self.spec).unflatten(self.weights)
         # An MLP grows without bounds where there are no data, and a planner goes where V is high.
         seen = jnp.clip(features, -FARTHEST, FARTHEST)
-        return apply_mlp(layers, seen, "swish")[0] * self.unit
+        return apply_mlp(layers, seen, ACTIVATION)[0] * self.unit
 
     @property
     def unit(self) -> Float[Array, ""]:
