@@ -137,6 +137,18 @@ def test_a_file_names_several_selections(tmp_path):
     assert runs["cartpole-hypercrl-laptop-weak-s3"].learner.regulariser.strength == 1e-3
 
 
+def test_settings_of_a_file_a_selection_and_the_flags_add_up(tmp_path):
+    path = tmp_path / "sweep.yaml"
+    path.write_text(
+        "suite: cartpole\nmethod: single\n"
+        "set: {schedule.updates: 7, schedule.eval_episodes: 2, schedule.random_start: 1}\n"
+        "runs: [{set: {schedule.updates: 8, schedule.eval_episodes: 3}}]\n"
+    )
+    (planned,) = plan_runs(read_selections(path, {"set": {"schedule.updates": "9"}}))
+    schedule = planned.config.schedule
+    assert (schedule.updates, schedule.eval_episodes, schedule.random_start) == (9, 3, 1)
+
+
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_the_sweeps_behind_the_results_can_be_planned(path):
     planned = plan_runs(read_selections(path, {}))
@@ -150,6 +162,7 @@ def test_the_sweeps_behind_the_results_can_be_planned(path):
         ("- cartpole", "must map names"),
         ("suite: cartpole\nruns: 3", "'runs'"),
         ("suite: cartpole\nmethods: all", "no 'methods'"),
+        ("suite: cartpole\nset: 3\nruns: [{set: {schedule.updates: 1}}]", "'set' of a sweep"),
         (
             "suite: cartpole\nruns: [{method: single}, {method: single, tasks: 2}]",
             "two different runs",

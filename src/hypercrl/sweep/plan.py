@@ -68,7 +68,7 @@ def plan_runs(selections: Iterable[Selection]) -> tuple[PlannedRun, ...]:
 
 
 def read_selections(path: Path, flags: Mapping[str, Any]) -> list[Selection]:
-    """The selections of a YAML file; what is given in `flags` replaces the file's own.
+    """The selections of a YAML file; `flags` replace what it says.
 
     Its plugins, files seen from its own folder, are loaded beside those of the flags.
     """
@@ -80,7 +80,18 @@ def read_selections(path: Path, flags: Mapping[str, Any]) -> list[Selection]:
     parts = data.pop("runs", None) or [{}]
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise UserError(f"'runs' in the sweep file {show(path)} must be a list of selections.")
-    return [make_selection({**data, **part, **flags}) for part in parts]
+    return [make_selection(_overlay(data, part, flags)) for part in parts]
+
+
+def _overlay(*layers: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Each layer replaces what those before it say; settings are replaced name by name."""
+    values = {name: value for layer in layers for name, value in layer.items()}
+    settings = [layer["set"] for layer in layers if layer.get("set") is not None]
+    if settings and all(isinstance(part, Mapping) for part in settings):
+        values["set"] = {name: value for part in settings for name, value in part.items()}
+    elif settings:
+        values["set"] = next(part for part in settings if not isinstance(part, Mapping))
+    return values
 
 
 def make_selection(values: Mapping[Any, Any]) -> Selection:
