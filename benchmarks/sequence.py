@@ -8,11 +8,12 @@ their fields. All candidates learn the same transitions, task after task: all th
 on the suite collects, at random and while it plans, recorded in the folder `--data` by the first
 call and read by later ones; without a folder, brown-noise exploration that is drawn anew.
 Printed are the one-step error on what was held out (relative to how much the state changes; 1 is
-as bad as predicting no change) when a task has just been learnt and after all of them, the size
-against the target network's, and the loss of a task's first updates, which shows what a switch
-costs. A candidate takes a minute where a run takes a quarter of an hour. `--out` appends what
-was found to a file of JSON lines, and what is there already is not learnt again; `--file` names
-a file with a candidate a line.
+as bad as predicting no change) when a task has just been learnt and after all of them; the drift,
+which is how far the predictions for a task have moved since it was learnt, where it matters; the
+size against the target network's; and the loss of a task's first updates, which shows what a
+switch costs. A candidate takes a minute where a run takes a quarter of an hour. `--out` appends
+what was found to a file of JSON lines, and what is there already is not learnt again; `--file`
+names a file with a candidate a line.
 """
 
 import argparse
@@ -28,10 +29,12 @@ from typing import Any
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from hypercrl.data.buffer import Buffer
+from hypercrl.data.buffer import Buffer, is_training
 from hypercrl.data.memory import TaskMemory
+from hypercrl.dynamics.model import prepare
 from hypercrl.experiment import streams
 from hypercrl.experiment.actor import Actor
 from hypercrl.experiment.config import build_suite, change, resolve
@@ -41,10 +44,11 @@ from hypercrl.experiment.store import Store
 from hypercrl.experiment.testing import validation_error
 from hypercrl.presets import Preset
 from hypercrl.registry import hypernets, regularisers
-from hypercrl.types import Learner, Suite
+from hypercrl.types import Learner, Spec, Suite
 
 BROWN = 2.0  # power-law exponent of the random actions over time
 FIRST_UPDATES = 20
+EVENTFUL = 0.1  # share of the transitions that drift is measured on
 
 
 class RecordingRunner(Runner):
@@ -124,13 +128,13 @@ def set_field(learner: Any, name: str, text: str) -> Any:
 
 
 def learn(suite: Suite, learner: Learner, data: list[Buffer], options: argparse.Namespace):
-    """Errors [T, T] of task i after task j, the size, and for each task's start the loss of its
-    first update and of its first few."""
+    """Errors [T, T] of task i after task j, drifts [T] at the end, the size, and for each task's
+    start the loss of its first update and of its first few."""
     num_tasks, spec = len(data), suite.spec
     key = lambda *counters: streams.key(options.seed, "sequence", *counters)  # noqa: E731
     state = learner.init(spec, num_tasks, key=key(0))
     memory = TaskMemory(spec, num_tasks, data[0].capacity, learner.memory_share)
-    errors, starts = np.full((num_tasks, num_tasks), np.nan), []
+    errors, starts, said = np.full((num_tasks, num_tasks), np.nan), [], []
     for task, buffer in enumerate(data):
         transitions = buffer.transitions()
         state = learner.start_task(state, task, key=key(1, task))
@@ -146,7 +150,35 @@ def learn(suite: Suite, learner: Learner, data: list[Buffer], options: argparse.
         for old in range(task + 1):
             model = learner.predict(state, old)
             errors[old, task] = float(validation_error(model, spec, data[old].transitions()))
-    return errors, learner.num_parameters(state), starts
+        said.append(held_out(learner.predict(state, task), spec, buffer)[0])
+    drifts = [
+        drift(before, *held_out(learner.predict(state, task), spec, data[task]), options.watch)
+        for task, before in enumerate(said)
+    ]
+    return errors, drifts, learner.num_parameters(state), starts
+
+
+def held_out(model: Any, spec: Spec, buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
+    """What a model says of the transitions that were held out, and what it should say."""
+    data = buffer.transitions()
+    inputs, targets = prepare(spec, model.normalizer, *data[:3])
+    rows = np.arange(buffer.count)
+    rows = rows[~np.asarray(is_training(jnp.asarray(rows)))]
+    return np.asarray(jax.vmap(model.predictor)(inputs[rows])), np.asarray(targets[rows])
+
+
+def drift(
+    before: np.ndarray, now: np.ndarray, targets: np.ndarray, watch: list[int] | None
+) -> float:
+    """How far predictions have moved where most happens, in variances of what they predict.
+
+    It is the worst of the outputs that are watched: a lever that turns seldom is lost in any mean,
+    and all that counts for whoever wants the door open.
+    """
+    watch = watch or list(range(targets.shape[1]))
+    change = (targets[:, watch] ** 2).max(1)
+    eventful = change >= np.quantile(change, 1 - EVENTFUL)
+    return float(((now - before)[eventful][:, watch] ** 2).mean(0).max())
 
 
 def find_data(suite: Suite, options: argparse.Namespace) -> list[Buffer]:
@@ -165,7 +197,7 @@ def listed(path: Path | None) -> list[str]:
 
 def identity(candidate: str, options: argparse.Namespace) -> dict[str, Any]:
     """What decides the numbers of a row."""
-    names = ("suite", "preset", "tasks", "data_seed", "updates", "sessions", "seed")
+    names = ("suite", "preset", "tasks", "data_seed", "updates", "sessions", "seed", "watch")
     return {"candidate": candidate} | {name: getattr(options, name) for name in names}
 
 
@@ -193,6 +225,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=4_000, help="of each task")
     parser.add_argument("--sessions", type=int, default=4, help="that they are made in")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--watch", type=int, nargs="+", help="outputs whose drift counts, from 0")
     parser.add_argument("--out", type=Path, help="file of JSON lines to append to")
     options = parser.parse_intermixed_args()
     suite = build_suite(options.suite, options.tasks)
@@ -204,11 +237,12 @@ def main() -> None:
             continue
         start = time.perf_counter()
         learner = make_learner(preset, candidate)
-        errors, size, starts = learn(suite, learner, data, options)
+        errors, drifts, size, starts = learn(suite, learner, data, options)
         learnt, end = np.diagonal(errors), errors[:, -1]
         print(f"{candidate}  ({size / target:.2f} x, {time.perf_counter() - start:.0f} s)")
         first, early = np.transpose(starts)
-        rows = {"learnt": learnt, "at the end": end, "first loss": first, "early loss": early}
+        rows = {"learnt": learnt, "at the end": end, "drift": np.array(drifts)}
+        rows |= {"first loss": first, "early loss": early}
         for name, row in rows.items():
             cells = "  ".join(f"{value:8.3f}" for value in row)
             print(f"  {name:<11}{cells}   mean {np.mean(row):.3f}", flush=True)

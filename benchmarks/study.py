@@ -5,7 +5,8 @@
 
 A line of the table is a candidate, over all seeds that there are: its size against the target
 network's, the one-step error when tasks were just learnt and after all of them, both as means over
-tasks ± one standard deviation, and the largest loss of a later task's first update. The figure has
+tasks ± one standard deviation, the largest drift of an old task, and the largest loss of a later
+task's first update. The figure has
 two panels a suite: error at the end against size, a colour a hypernetwork, filled where predictions
 are held and hollow where weights are; and error at the end against the regulariser's strength,
 relative to its default.
@@ -40,13 +41,16 @@ def main(
     for row in rows:
         suites[row["suite"]][row["candidate"]].append(row)
     for suite, found in suites.items():
-        print(f"\n{suite}\n\n| candidate | seeds | size | just learnt | at the end | switch |")
-        print("|---|---|---|---|---|---|")
+        print(
+            f"\n{suite}\n\n| candidate | seeds | size | just learnt | at the end | drift | switch |"
+        )
+        print("|---|---|---|---|---|---|---|")
         for candidate, own in found.items():
             print(
                 f"| `{candidate}` | {len(own)} | {own[0]['size']:.2f} × "
                 f"| {spread(own, 'learnt')} | {spread(own, 'at_the_end')} "
-                f"| {max(max(row['first_loss'][1:], default=np.nan) for row in own):.1f} |"
+                f"| {worst(own, 'drift', slice(None, -1)):.3f} "
+                f"| {worst(own, 'first_loss', slice(1, None)):.1f} |"
             )
     if figure is not None:
         draw(suites, figure)
@@ -55,6 +59,10 @@ def main(
 def spread(rows: Rows, what: str) -> str:
     means = [fmean(row[what]) for row in rows]
     return f"{fmean(means):.3f} ± {pstdev(means):.3f}"
+
+
+def worst(rows: Rows, what: str, tasks: slice) -> float:
+    return max(max(row[what][tasks], default=np.nan) for row in rows)
 
 
 def parts(candidate: str) -> tuple[str, str, dict[str, str]]:

@@ -326,18 +326,33 @@ def test_predictions_are_held_while_weights_move():
     assert old_task_shift(held) > 0.01 * old_task_shift(free)
 
 
-def test_pseudo_inputs_have_the_task_s_own_covariance():
-    """What is kept is a factor of it, whatever the order of the transitions."""
+def kept_of_one_task(regions: int):
+    """What a regulariser keeps of a task, its training inputs, and the method."""
     data = linear_data(SPEC, 1)
-    learner = dataclasses.replace(SMALL, regulariser=PredictionRegulariser())
+    learner = dataclasses.replace(SMALL, regulariser=PredictionRegulariser(regions=regions))
     state = learn(learner, [1])[-1]
-    rows = np.flatnonzero(np.asarray(is_training(jnp.arange(int(data.count)))))
     inputs, _ = prepare(SPEC, state.normalizers.select(0), *data[:3])
-    expected = np.cov(np.asarray(inputs)[rows], rowvar=False, bias=True)
-    factor = np.asarray(state.kept[0])
-    np.testing.assert_allclose(factor @ factor.T, expected, atol=2e-3)
-    assert not np.asarray(state.kept[1:]).any()
-    assert learner.bytes_per_task(state) < data.states[:20].nbytes + 4 * factor.size
+    rows = np.flatnonzero(np.asarray(is_training(jnp.arange(int(data.count)))))
+    return learner, state, np.asarray(inputs)[rows]
+
+
+@pytest.mark.parametrize("regions", [1, 4])
+def test_pseudo_inputs_have_the_task_s_own_moments(regions):
+    learner, state, inputs = kept_of_one_task(regions)
+    drawn = np.asarray(learner.regulariser.draw(state.kept, 0, 20_000, key=key(7)))
+    np.testing.assert_allclose(drawn.mean(0), inputs.mean(0), atol=0.25)
+    expected = np.cov(inputs, rowvar=False, bias=True)
+    np.testing.assert_allclose(np.cov(drawn, rowvar=False), expected, atol=0.3)
+    for leaf in jax.tree.leaves(state.kept):
+        assert leaf[0].any() and not leaf[1:].any()
+
+
+@pytest.mark.parametrize("regions", [1, 4, 64])
+def test_nothing_that_is_kept_of_a_task_is_one_of_its_inputs(regions):
+    _, state, inputs = kept_of_one_task(regions)
+    centres = np.asarray(state.kept.centres[0])
+    distances = np.linalg.norm(centres[:, None] - inputs[None], axis=-1)
+    assert distances.min() > 1e-3
 
 
 def test_a_new_embedding_is_random_or_the_mean_of_those_before(unchecked):

@@ -29,16 +29,18 @@ class Reward(Protocol):
 
     def __call__(
         self, state: Float[Array, "S"], action: Float[Array, "A"], next_state: Float[Array, "S"]
-    ) -> Float[Array, ""]: ...
+    ) -> Float[Array, ""]:
+        """What one step earns, as one number."""
+        ...
 
 
 @runtime_checkable
 class Model(Protocol):
     """One step of learned dynamics with its weights already generated; an `equinox.Module`."""
 
-    def __call__(
-        self, state: Float[Array, "S"], action: Float[Array, "A"]
-    ) -> Float[Array, "S"]: ...
+    def __call__(self, state: Float[Array, "S"], action: Float[Array, "A"]) -> Float[Array, "S"]:
+        """The next state."""
+        ...
 
 
 @runtime_checkable
@@ -48,7 +50,9 @@ class Value(Protocol):
     An `equinox.Module`.
     """
 
-    def __call__(self, state: Float[Array, "S"]) -> Float[Array, ""]: ...
+    def __call__(self, state: Float[Array, "S"]) -> Float[Array, ""]:
+        """The return that can be expected, as one number."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,10 @@ class Spec:
     action_dim: int
     action_low: tuple[float, ...]
     action_high: tuple[float, ...]
-    episode_length: int  # control steps
-    encoding: Encoding  # how a state enters the network and how an output moves it
+    episode_length: int
+    """In control steps."""
+    encoding: Encoding
+    """How a state enters the network and how an output moves it."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +85,19 @@ class Suite:
     name: str
     spec: Spec
     tasks: tuple[Task, ...]
-    presets: Mapping[str, Any]  # of `hypercrl.presets.Preset`; the first one is the default
-    success: Callable[[Any], bool] | None = None  # of an episode's states [H + 1, S]
+    presets: Mapping[str, Any]
+    """Of `hypercrl.presets.Preset`; the first one is the default."""
+    success: Callable[[Any], bool] | None = None
+    """Whether an episode succeeded, by its states [H + 1, S]."""
     measures: Mapping[str, Callable[[Any], float]] = field(default_factory=dict)
     """What else to record of a test episode's states [H + 1, S], named with its unit."""
 
 
 class Transitions(NamedTuple):
-    """A buffer's arrays at their full capacity; only the first `count` rows are data."""
+    """A buffer's arrays at their full capacity; only the first `count` rows are data.
+
+    `states` [C, S], `actions` [C, A], `next_states` [C, S] and `count`.
+    """
 
     states: Float[Array, "C S"]
     actions: Float[Array, "C A"]
@@ -95,7 +106,10 @@ class Transitions(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Transitions of finished tasks, one row of arrays a task, for learners that may keep any."""
+    """Transitions of finished tasks, one row of arrays a task, for learners that may keep any.
+
+    `states` [T, C, S], `actions` [T, C, A], `next_states` [T, C, S] and `counts` [T].
+    """
 
     states: Float[Array, "T C S"]
     actions: Float[Array, "T C A"]
@@ -164,15 +178,19 @@ class Plan(NamedTuple):
     """What a planner decided at one control step."""
 
     action: Float[Array, "A"]
-    state: Any  # the planner's own, handed back at the next step
+    """The action to execute now."""
+    state: Any
+    """The planner's own, handed back at the next step."""
     info: dict[str, Any]
+    """What to record of the plan, or tell a robot's program: arrays by name."""
 
 
 @dataclass(frozen=True)
 class Planner(abc.ABC):
     """Model-predictive control: a frozen dataclass of hyperparameters."""
 
-    horizon: int  # control steps looked ahead
+    horizon: int
+    """Control steps looked ahead."""
 
     @abc.abstractmethod
     def init(self, spec: Spec) -> Any:

@@ -87,7 +87,7 @@ class HyperCRL(Learner):
         return _session(self, state, data, jnp.array(num_updates, jnp.int32), key)
 
     def end_task(self, state, data, *, key):
-        return _end_task(self, state, data)
+        return _end_task(self, state, data, key)
 
     def predict(self, state, task):
         return _model(self, state, jnp.array(task, jnp.int32))
@@ -155,13 +155,14 @@ def _start_task(learner: HyperCRL, state: HyperState, task: Int[Array, ""], key:
 
 
 @eqx.filter_jit
-def _end_task(learner: HyperCRL, state: HyperState, data: Transitions):
+def _end_task(learner: HyperCRL, state: HyperState, data: Transitions, key: PRNGKeyArray):
     """Let the regulariser keep what it needs of the task's inputs."""
     normalizer = state.normalizers.select(state.task)
     inputs, _ = prepare(state.spec, normalizer, *data[:3])
     rows = jnp.arange(len(inputs))
     used = is_training(rows) & (rows < data.count)
-    return state.replace(kept=learner.regulariser.remember(state.kept, state.task, inputs, used))
+    kept = learner.regulariser.remember(state.kept, state.task, inputs, used, key=key)
+    return state.replace(kept=kept)
 
 
 @eqx.filter_jit

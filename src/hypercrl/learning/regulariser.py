@@ -43,6 +43,8 @@ class Regulariser(abc.ABC):
         task: Int[Array, ""],
         inputs: Float[Array, "C inputs"],
         used: Bool[Array, "C"],
+        *,
+        key: PRNGKeyArray,
     ) -> Any:
         """Keep what is needed of a task that ends, from its normalised inputs."""
 

@@ -38,7 +38,7 @@ class WeightRegulariser(Regulariser):
     def init(self, spec, num_tasks):
         return ()
 
-    def remember(self, kept, task, inputs, used):
+    def remember(self, kept, task, inputs, used, *, key):
         return kept
 
     def rows(self, task, num_tasks, key):
