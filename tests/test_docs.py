@@ -1,8 +1,12 @@
 """The guides: their code runs, their links lead somewhere, their examples work."""
 
+import functools
+import importlib
+import io
 import json
 import re
 import runpy
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -15,10 +19,12 @@ import pytest
 
 import hypercrl
 from costs import costs_page
-from fill_tables import filled
+from fill_tables import filled, pictures
 from hypercrl.cli import _commands
+from hypercrl.commands.arguments import output_of
 from hypercrl.experiment import shipped
 from hypercrl.experiment.config import change, resolve
+from hypercrl.registry import learners, suites
 
 ROOT = Path(__file__).parents[1]
 GUIDES = sorted((ROOT / "docs").rglob("*.md"))
@@ -50,10 +56,78 @@ def test_commands_exist(guide):
     assert set(re.findall(r"^hypercrl (\w+)", code, re.MULTILINE)) <= set(_commands())
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
+@functools.cache
+def flags(command: str, *chosen: str) -> set[str]:
+    """What a command's help offers."""
+
+    def show(args):
+        importlib.import_module(f"hypercrl.commands.{command}").run(args)
+
+    return set(re.findall(r"(?<![\w-])--[a-z][\w.-]*", output_of(show, [*chosen, "--help"])))
+
+
+def shell_commands(guide: Path) -> list[list[str]]:
+    code = "\n".join(re.findall(r"^```sh\n(.*?)^```", guide.read_text(), re.DOTALL | re.M))
+    lines = (shlex.split(line, comments=True) for line in code.replace("\\\n", " ").splitlines())
+    return [words[1:] for words in lines if words[:1] == ["hypercrl"]]
+
+
+@pytest.mark.parametrize("guide", [ROOT / "README.md", *GUIDES], ids=lambda path: path.name)
+def test_flags_exist(guide):
+    """Those of `train` depend on the suite, the method and some of the flags themselves."""
+    for command, *words in shell_commands(guide):
+        chosen = []
+        if command == "train":
+            known = words[0] in suites.names() and words[1] in learners.names()
+            chosen = words[:2] if known else ["cartpole", "hypercrl"]
+            for flag in {"--preset", "--planner", "--hypernet", "--regulariser"} & set(words):
+                chosen += [flag, words[words.index(flag) + 1]]
+        used = {word.split("=")[0] for word in words if word.startswith("--")}
+        assert used <= flags(command, *chosen) | {"--debug"}, words
+
+
+@pytest.fixture
+def planned_only(monkeypatch):
+    """`train` and `sweep` go as far as the runs that they would make."""
+    made = []
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("hypercrl.training.run", lambda config, *_, **__: made.append(config))
+    monkeypatch.setattr("hypercrl.commands.sweep._conclude", lambda *_: None)
+    monkeypatch.setattr("hypercrl.sweep.location.open_location", lambda out: io.StringIO())
+
+    def carry_out(plan, *_):
+        made.extend(run.config for run in plan)
+        return []
+
+    monkeypatch.setattr("hypercrl.commands.sweep._carry_out", carry_out)
+    return made
+
+
+@pytest.mark.parametrize("guide", [ROOT / "README.md", *GUIDES], ids=lambda path: path.name)
+def test_commands_that_train_are_understood(guide, planned_only, monkeypatch):
+    """Those that need nothing but the package; what a plugin brings is tried beside its code."""
+    monkeypatch.setattr("jax.config.update", lambda *_: None)
+    for command, *words in shell_commands(guide):
+        files = [ROOT / word for word in words if word.endswith((".yaml", ".json"))]
+        own = "--plugin" in words or "SUITE" in words or not all(path.exists() for path in files)
+        if command in ("train", "sweep") and not own:
+            importlib.import_module(f"hypercrl.commands.{command}").run(words)
+            assert planned_only, words
+            planned_only.clear()
+
+
+@pytest.mark.parametrize("guide", [ROOT / "README.md", *GUIDES], ids=lambda path: path.name)
 def test_tables_say_what_the_records_say(guide):
     text = guide.read_text()
     assert filled(text) == text
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
+def test_pictures_show_what_the_records_say(guide):
+    for path, png in pictures(guide.read_text()):
+        shown, drawn = (plt.imread(source, format="png") for source in (path, io.BytesIO(png)))
+        # Edges are smoothed by floating-point sums, which may round differently elsewhere.
+        np.testing.assert_allclose(shown, drawn, atol=3 / 255, err_msg=f"{path.name} is outdated")
 
 
 def all_the_code(guide: Path) -> str:
@@ -149,7 +223,7 @@ def test_what_a_table_costs_is_computed_from_its_records(tmp_path):
     assert table == "[Poles](guide.md#poles)"
     assert (records, by, runs) == ("`results/table`, cartpole", f"`{command}`", "1")
     assert hours == "0.5, 0.5"
-    assert re.fullmatch(r"6\.\d* MB, 6\.\d* MB", disk)  # two checkpoints, and the records
+    assert re.fullmatch(r"6\.\d*\u00a0MB, 6\.\d*\u00a0MB", disk)  # two checkpoints, and the records
 
 
 def test_the_loop_of_the_robot_guide_runs(with_a_run, capsys):

@@ -322,7 +322,7 @@ def _label(*recipes: Recipe, root: Path) -> list[str]:
     return choose_labels([read_config(path) for path in paths])
 
 
-def test_a_label_is_the_sweeps_name_or_the_one_or_two_settings_that_differ(tmp_path):
+def test_a_label_is_the_method_with_the_sweeps_name_or_the_settings_that_differ(tmp_path):
     short = Recipe("hypercrl", num_tasks=1, stop_after=0)
     rates = [replace(short, learner={"beta": b, "learning_rate": r}) for b, r in [(1, 2), (3, 4)]]
     assert _label(*rates, root=tmp_path / "a") == [
@@ -330,7 +330,9 @@ def test_a_label_is_the_sweeps_name_or_the_one_or_two_settings_that_differ(tmp_p
         "HyperCRL (beta 3, learning rate 4)",
     ]
     named = [replace(one, name=name) for one, name in zip(rates, ["weak", "strong"], strict=True)]
-    assert _label(*named, root=tmp_path / "b") == ["weak", "strong"]
+    assert _label(*named, root=tmp_path / "b") == ["HyperCRL: weak", "HyperCRL: strong"]
+    own = [replace(short, name="HyperCRL of old"), replace(short, method="si", name="weak")]
+    assert _label(*own, root=tmp_path / "d") == ["HyperCRL of old", "SI: weak"]
     many = [{f"s{k}": k + n for k in range(5)} | {"hypernet": {"kind": "rank"}} for n in range(3)]
     many[2]["hypernet"] = {"kind": "chunked"}
     assert _label(*(replace(short, learner=own) for own in many), root=tmp_path / "c") == [

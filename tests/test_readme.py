@@ -36,7 +36,10 @@ def test_the_library_example_runs(tmp_path):
 def test_every_link_leads_somewhere():
     for target in re.findall(r"\]\(([^)]+)\)", README):
         if not target.startswith("http"):
-            assert (ROOT / target).exists(), target
+            path, _, anchor = target.partition("#")
+            assert (ROOT / path).exists(), target
+            headings = re.findall(r"^#+ (.*)$", (ROOT / path).read_text(), re.M) if anchor else []
+            assert not anchor or anchor in [one.lower().replace(" ", "-") for one in headings]
 
 
 def test_every_command_named_exists():

@@ -21,7 +21,7 @@ CHECKPOINTS = 2  # a run keeps the last one and the one before
 DEMOS = {"pusher": "make demo", "cartpole": "make demo-cartpole"}
 
 _HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
-_TRAINS = re.compile(r"^(hypercrl (?:train|sweep) .*|make demo.*)$", re.MULTILINE)
+_TRAINS = re.compile(r"^(hypercrl (?:train|sweep) .*|make (?:demo|table).*)$", re.MULTILINE)
 _SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _MAKE = re.compile(r"`(make demo[\w-]*)`")
 
@@ -64,7 +64,8 @@ class Section:
 
 
 def _all(line: str) -> set[str]:
-    return set(learners.names()) if "--method all" in line else set()
+    every = ("--method all", "--file", "make table")
+    return set(learners.names()) if any(words in line for words in every) else set()
 
 
 def costs_page(root: Path) -> str:
@@ -93,7 +94,7 @@ def _blank(block: re.Match) -> str:
 
 
 def _row(folder: str, suite: str, runs: Sequence[Run], sections: Sequence[Section]) -> str:
-    wanted = re.compile(rf"{re.escape(folder)}(?:/(?:{suite}[\w.*-]*)?)?(?![\w/])")
+    wanted = re.compile(rf"{re.escape(folder)}(?:/(?:{suite}[\w.*-]*)?)?(?![/.-]?\w)")
     naming = [section for section in sections if wanted.search(section.text)]
     # The innermost of nested sections.
     tables = [s for s in naming if not any(o is not s and o.text in s.text for o in naming)]
@@ -110,7 +111,7 @@ def _row(folder: str, suite: str, runs: Sequence[Run], sections: Sequence[Sectio
         "<br>".join(shown),
         str(len(runs)),
         f"{hours:.2g}, {hours / len(runs):.2g}",
-        f"{size(disk)}, {size(disk / len(runs))}",
+        ", ".join(size(count).replace(" ", "\u00a0") for count in (disk, disk / len(runs))),
     )
     return f"| {' | '.join(cells)} |"
 

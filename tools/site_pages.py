@@ -44,7 +44,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
         pages = _notebook_pages(Path(config.docs_dir), notebook.src_uri)
         _append(files, config, pages)
     _append(files, config, {page: _show(ROOT / source) for source, page in BESIDE.items()})
-    _append(files, config, {"costs.md": costs_page(ROOT), "reference/commands.md": _commands()})
+    costs = f"---\nhide: [toc]\n---\n{costs_page(ROOT)}"  # a wide table and no other headings
+    _append(files, config, {"costs.md": costs, "reference/commands.md": _commands()})
     return files
 
 

@@ -1,8 +1,8 @@
 """What the entries of a comparison are called.
 
-A label is the name that a sweep file gives, or else the method's. Entries that would share it
-are told apart by the settings that differ, one or two of them; a planner brings ten settings
-of its own, but its name says it all. The table of settings has the rest.
+A label is the method's name, and behind it the name that a sweep file gives, if any. Entries that
+would share it are told apart by the settings that differ, one or two of them; a planner brings ten
+settings of its own, but its name says it all. The table of settings has the rest.
 """
 
 import itertools
@@ -21,9 +21,7 @@ _CANDIDATES = 12  # settings that are tried for a label, the most telling first
 
 def choose_labels(configs: Sequence[StoredConfig]) -> list[str]:
     """One label each, all different."""
-    bases = [
-        c.name or paper.METHOD_NAMES.get(c.method, c.method.replace("_", "-")) for c in configs
-    ]
+    bases = [_base(config) for config in configs]
     labels = list(bases)
     for base in dict.fromkeys(bases):
         alike = [k for k, other in enumerate(bases) if other == base]
@@ -32,6 +30,13 @@ def choose_labels(configs: Sequence[StoredConfig]) -> list[str]:
         ):
             labels[k] = f"{base} ({extra})" if extra else base
     return make_unique(labels, " #")
+
+
+def _base(config: StoredConfig) -> str:
+    method = paper.METHOD_NAMES.get(config.method, config.method.replace("_", "-"))
+    if not config.name or method.lower() in config.name.lower():
+        return config.name or method
+    return f"{method}: {config.name}"
 
 
 def differing(settings: Sequence[Settings]) -> list[str]:

@@ -25,7 +25,7 @@ def plot_ratios(comparison: Comparison, colours: Colours, metric: RatioMetric) -
         return None
     num_tasks = found[0].shape[1]
     shown = num_tasks if num_tasks <= MANY_TASKS else 0
-    figure, panels = panel_grid(shown + 1, left=0.95)
+    figure, panels = panel_grid(shown + 1, left=1.15)
     rows = metric.published.get(comparison.suite, {})
     averages = [np.array([metrics.mean_of_defined(run) for run in values]) for values in found]
     whole = [statistics.estimate_iqm([seeds]) for seeds in averages]
