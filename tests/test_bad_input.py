@@ -126,6 +126,8 @@ def fails(capsys):
         ([*TRAIN, "--random-episodes", "-1"], "random_episodes must be at least 0"),
         ([*TRAIN, "--updates", "-1"], "updates must be at least 0"),
         ([*TRAIN, "--eval-episodes", "0"], "eval_episodes must be at least 1"),
+        ([*TRAIN, "--exploration-beta", "-1"], "exploration_beta must be from 0 to 10"),
+        ([*TRAIN, "--exploration-beta", "nan"], "exploration_beta must be from 0 to 10"),
         ([*TRAIN, "--planning.horizon", "0"], "horizon"),
         ([*TRAIN, "--checkpoint-seconds", "-1"], "checkpoint_seconds cannot be -1.0"),
         ([*TRAIN, "--checkpoint-seconds", "nan"], "checkpoint_seconds cannot be nan"),

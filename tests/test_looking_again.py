@@ -6,6 +6,7 @@ import pytest
 import tiny
 from hypercrl.cli import main
 from hypercrl.experiment.conflict import measure
+from hypercrl.experiment.controller import load
 from hypercrl.experiment.display import Silent
 from hypercrl.experiment.records import METRICS, Evaluation, from_line
 from hypercrl.training import run
@@ -42,7 +43,8 @@ def test_more_episodes_of_a_finished_run(finished, tmp_path, capsys):
 def test_one_task_again_gives_the_same_numbers(finished, tmp_path):
     few, many = tmp_path / "few.jsonl", tmp_path / "many.jsonl"
     main(["test", str(finished), "--task", "2", "--episodes", "2", "--out", str(few)])
-    main(["test", str(finished), "--task", "2", "--episodes", "4", "--out", str(many)])
+    name = load(finished).tasks[1]
+    main(["test", str(finished), "--task", name, "--episodes", "4", "--out", str(many)])
     (few,), (many,) = (read_tests(path) for path in (few, many))
     assert many.returns[:2] == few.returns
     assert (many.one_step, many.h_step) == (few.one_step, few.h_step)
@@ -53,6 +55,8 @@ def test_one_task_again_gives_the_same_numbers(finished, tmp_path):
     [
         (["--task", "3"], "has learnt the tasks 1 to 2 and not task 3"),
         (["--task", "-1"], "has learnt the tasks 1 to 2 and not task -1"),
+        (["--task", "0"], "has learnt the tasks 1 to 2 and not task 0"),
+        (["--task", "nobody"], "No task called 'nobody' has been learnt"),
         (["--episodes", "0"], "--episodes must be at least 1"),
         (["--out", "{folder}/nowhere/tests.jsonl"], "cannot be written"),
     ],

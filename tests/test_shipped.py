@@ -35,8 +35,14 @@ def test_each_one_is_small_and_says_where_it_comes_from(suite):
     assert len(finals) >= 1
 
 
-def test_there_is_one_to_begin_with():
-    assert "cartpole" in shipped.names()
+def test_there_is_one_of_every_suite():
+    assert shipped.names() == sorted(suites.builtin_modules)
+
+
+def test_the_list_says_which_there_are(capsys):
+    main(["list", "suites"])
+    told = capsys.readouterr().out.split("--trained")[1]
+    assert all(name in told for name in shipped.names())
 
 
 def test_the_cart_pole_is_swung_up():
@@ -61,7 +67,7 @@ def first_episode(controller) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suite", ["door", "pusher"])
+@pytest.mark.parametrize("suite", ["door", "pusher", "slide"])
 def test_what_is_shipped_does_its_first_task_after_all_of_them(suite):
     controller = hypercrl.load(suite)
     assert controller.suite.success(first_episode(controller))

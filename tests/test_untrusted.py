@@ -29,6 +29,7 @@ from hypercrl.experiment.store import Store
 from hypercrl.sweep.job import Job, RunProcess, run_job
 from hypercrl.sweep.location import FolderLocation
 from hypercrl.sweep.mirror import UrlLocation
+from small_disk import small_disk
 from synthetic_runs import Recipe, write_run
 
 LINKS = ("config.json.partial", "metrics.jsonl", "timing.jsonl", "checkpoint.partial", ".lock")
@@ -156,6 +157,17 @@ def test_a_video_is_refused_before_the_rollout(tmp_path, capsys, monkeypatch, pl
     assert stop.value.code == 2
     assert str(tmp_path) in capsys.readouterr().err
     assert (tmp_path / "file.mp4").read_text() == "mine"
+
+
+def test_a_video_for_a_full_disk_is_refused_before_the_rollout(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("hypercrl.experiment.video.Actor", None)  # no rollout gets that far
+    folder = tmp_path / "disk"
+    with small_disk(folder, size=200_000):
+        with pytest.raises(SystemExit) as stop:
+            main(["play", "tiny", "--random", "--video", str(folder / "x.mp4")])
+        assert list(folder.iterdir()) == []
+    assert stop.value.code == 2
+    assert "cannot be written" in capsys.readouterr().err
 
 
 # Bad folders

@@ -93,7 +93,8 @@ def _parts(doc: str | None) -> list[str]:
 
 def output_of(parse: Callable[..., Any], args: list[str]) -> str:
     """What a parser prints before it exits, as it would in a terminal without colours."""
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    # A shell hands on bytes that are no text as surrogates, which UTF-8 has no place for.
+    printed = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", write_through=True)
     with (
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),

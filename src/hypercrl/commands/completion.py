@@ -10,12 +10,14 @@ zsh, `source <(hypercrl completion zsh)` in ~/.zshrc; for fish, `hypercrl comple
 import importlib
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import tyro
 
 from hypercrl.commands.arguments import output_of, parse_flags
-from hypercrl.registry import learners, suites
+from hypercrl.registry import learners, planners, suites
+
+Shell = Literal["bash", "zsh", "fish"]
 
 EXAMPLE = {"train": ["cartpole", "hypercrl"]}
 """What a command must be given before it shows all its flags."""
@@ -40,7 +42,7 @@ ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 @dataclass(frozen=True)
 class Options:
-    shell: Annotated[Literal["bash", "zsh", "fish"], tyro.conf.Positional]
+    shell: Annotated[Shell, tyro.conf.Positional]
     """Which shell."""
 
 
@@ -58,11 +60,10 @@ def _words() -> dict[str, list[str]]:
     # The dispatcher knows the commands, but it imports them and not they it.
     package = importlib.import_module("hypercrl.commands")
     cli = importlib.import_module("hypercrl.cli")
-    names = {
-        "train": [*suites.names(), *learners.names()],
-        "play": suites.names(),
-        "check": [*suites.names(), *learners.names()],
-    }
+    shown = dict.fromkeys(("play", "view", "export", "test"), suites.names())
+    made = [*suites.names(), *learners.names(), *planners.names()]
+    names = {**shown, **dict.fromkeys(("train", "sweep", "check"), made)}
+    names["completion"] = list(get_args(Shell))
     return {
         command: [*names.get(command, []), *_flags(f"{package.__name__}.{command}", command)]
         for command in cli._commands()

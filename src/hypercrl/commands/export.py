@@ -2,8 +2,9 @@
 
 usage: hypercrl export RUN OUT [--task TASK] [--plugin FILE]
 
-RUN is the folder of a run. OUT becomes a folder with the dynamics model as ONNX, the whole
-planner step as a serialised JAX function, and a program that uses them.
+RUN is the folder of a run, or the name of a suite that a trained controller comes with. OUT
+becomes a folder with the dynamics model as ONNX, the whole planner step as a serialised JAX
+function, and a program that uses them.
 """
 
 import os
@@ -20,7 +21,7 @@ from hypercrl.threads import one_thread
 @dataclass(frozen=True)
 class Options(PluginOptions):
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run's folder."""
+    """A run's folder, or a suite that a trained controller comes with."""
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
     """The folder to write."""
     task: str = "1"

@@ -48,6 +48,8 @@ def run(args: list[str]) -> None:
     for title, registry in registries.items():
         if options.what in ("all", title):
             _list_registry(title, registry, console)
+        if registry is suites and options.what in ("all", title):
+            _list_trained(console)
 
 
 def _list_registry(title, registry, console) -> None:
@@ -62,6 +64,14 @@ def _list_registry(title, registry, console) -> None:
             summary = str(error)
         table.add_row(Text(printable(name), "bold"), Text(summary))
     console.print(table)
+    console.print()
+
+
+def _list_trained(console) -> None:
+    from hypercrl.experiment import shipped
+
+    names = ", ".join(shipped.names())
+    console.print(f"`hypercrl play SUITE --trained` shows {names} at once.", highlight=False)
     console.print()
 
 

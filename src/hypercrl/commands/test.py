@@ -1,9 +1,10 @@
 """Test the models of a run again, with as many episodes as wanted.
 
-usage: hypercrl test RUN [--task I] [--episodes N] [--out FILE] [--plugin FILE]
+usage: hypercrl test RUN [--task TASK] [--episodes N] [--out FILE] [--plugin FILE]
 
-RUN is the folder of a run. Every task is tested with its own model and the run's planner, from
-the same start states as in the run's own tests. Tasks count from 1.
+RUN is the folder of a run, or the name of a suite that a trained controller comes with. Every
+task is tested with its own model and the run's planner, from the same start states as in the
+run's own tests. Tasks count from 1, and names work too.
 """
 
 import contextlib
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Options(PluginOptions):
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run's folder."""
-    task: int = 0
-    """Which task to test, counted from 1; 0 tests every task learnt."""
+    """A run's folder, or a suite that a trained controller comes with."""
+    task: str = ""
+    """Which task to test, counted from 1 or by its name; every task learnt if not given."""
     episodes: int = 10
     """Test episodes of a task."""
     out: Path | None = None
@@ -49,12 +50,11 @@ def _test(options: Options) -> None:
     if options.episodes < 1:
         raise UserError(f"--episodes must be at least 1, not {options.episodes}.")
     controller = load(options.run)
-    controller.check_learnt(options.task or 1)
-    chosen = [options.task] if options.task else range(1, controller.num_learnt + 1)
+    controller.check_learnt(1)
+    chosen = [controller.find(options.task)] if options.task else range(controller.num_learnt)
     tester = Tester(controller.config, controller.suite)
     with _records(options.out) as record:
-        for number in chosen:
-            task = number - 1
+        for task in chosen:
             found = tester.test(
                 controller.model(task),
                 controller.value(task),
@@ -66,7 +66,7 @@ def _test(options: Options) -> None:
                 num_episodes=options.episodes,
             )
             record(found)
-            print(f"task {number} ({controller.suite.tasks[task].name}): {_summary(found)}")
+            print(f"task {task + 1} ({controller.suite.tasks[task].name}): {_summary(found)}")
 
 
 @contextlib.contextmanager

@@ -45,10 +45,12 @@ def run(args: list[str]) -> None:
 
 def watch(actor: "Actor", act: "Callable[[], Any]", launch: "Callable[..., Any]") -> None:
     """Step a simulation in real time for as long as its window is open."""
+    from hypercrl.experiment.video import USUAL_RATE
+
     env: Any = actor.env.unwrapped
     if not (hasattr(env, "model") and hasattr(env, "data")):
         raise UserError(f"The environment of task '{actor.task.name}' is not MuJoCo's.")
-    period = 1 / env.metadata["render_fps"]
+    period = 1 / env.metadata.get("render_fps", USUAL_RATE)
     actor.begin()
     with launch(env.model, env.data) as window:
         due = time.monotonic()
