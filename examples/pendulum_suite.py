@@ -1,4 +1,7 @@
-"""A suite of one's own: Gymnasium's pendulum under three gravities, with Gymnasium's reward."""
+"""A suite of one's own: Gymnasium's pendulum under three gravities, with Gymnasium's reward.
+
+Videos of it need `pip install "gymnasium[classic-control]"`.
+"""
 
 import jax.numpy as jnp
 

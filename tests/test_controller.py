@@ -103,8 +103,10 @@ def test_nothing_is_compiled_after_warming_up(point_run, batch):
 
     jax.monitoring.register_event_duration_secs_listener(count)
     try:
+        states = STATE if batch is None else np.stack([STATE] * batch)
         for _ in range(3):
-            controller.act(STATE if batch is None else np.stack([STATE] * batch), 1)
+            action = controller.act(states, 1)
+            controller.uncertainty(states, action, 1)
         controller.reset()
     finally:
         jax.monitoring.unregister_event_duration_listener(count)

@@ -17,6 +17,7 @@ from hypercrl.dynamics.mlp import ACTIVATIONS
 from hypercrl.dynamics.model import Network
 from hypercrl.encoding import Absolute, Angle, Difference, Encoding, Field, Quaternion
 from hypercrl.errors import UserError
+from hypercrl.experiment import shipped
 from hypercrl.experiment.controller import load
 from hypercrl.experiment.display import Silent
 from hypercrl.export import folder, onnx_model
@@ -100,6 +101,15 @@ def test_a_field_without_a_counterpart_is_told():
         to_onnx(make_model(spec))
 
 
+@pytest.mark.parametrize("suite", shipped.names())
+def test_the_models_of_every_suite_agree(suite):
+    """Those that come trained, which have states of every kind."""
+    controller = load(suite)
+    for task in range(controller.num_learnt):
+        model = controller.model(task)
+        assert onnx_model.check(to_onnx(model), model) < onnx_model.TOLERANCE
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("run")
@@ -119,7 +129,8 @@ import json, runpy, sys
 sys.modules["hypercrl"] = None  # any import of it fails
 policy = runpy.run_path(sys.argv[1] + "/run.py")["Policy"](sys.argv[1])
 policy.warm_up()
-print(json.dumps([policy.act(observation).tolist() for observation in json.loads(sys.argv[2])]))
+actions = [policy.act(observation).tolist() for observation in json.loads(sys.argv[2])]
+print(json.dumps({"actions": actions, "compiled": policy._step._cache_size()}))
 """
 
 
@@ -141,7 +152,9 @@ def test_an_export_acts_like_the_run_without_hypercrl(run, tmp_path, capsys):
     assert done.returncode == 0, done.stderr
     controller = load(run)
     own = [controller.act(observation, "gain -1") for observation in observations]
-    np.testing.assert_allclose(json.loads(done.stdout), own, atol=1e-5)
+    found = json.loads(done.stdout)
+    np.testing.assert_allclose(found["actions"], own, atol=1e-5)
+    assert found["compiled"] == 1  # while it was warmed up, and never during a step
 
 
 def test_a_planner_that_does_not_agree_is_not_handed_over(run, tmp_path, monkeypatch):

@@ -134,7 +134,7 @@ class Controller:
         return self._learnt.values.of(self.index(task))
 
     def warm_up(self, task: int | str | None = None, *, batch: int | None = None) -> float:
-        """Compile everything that `act` will need, so that the first action is not late.
+        """Compile all that `act` and `uncertainty` will need, so that no first step is late.
 
         For one task or all, and for `batch` observations at a time if there will be several.
         Returns the seconds that a whole plan takes from now on.
@@ -151,6 +151,8 @@ class Controller:
                     for _ in range(WARM_UP_PLANS)
                 ]
                 infos.append(plans[-1][1])
+            if isinstance(self.model(index), DynamicsModel):
+                self.uncertainty(states, self._zero_action(shape), index)
         if self._thread is not None and tasks:
             self._expected(tasks[0], states, self._zero_action(shape))
         self._pacing.forget()

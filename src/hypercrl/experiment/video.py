@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import imageio_ffmpeg
 import numpy as np
 
@@ -22,6 +23,7 @@ from hypercrl.reading import show
 from hypercrl.types import Suite
 
 FRAMES_AHEAD = 10  # still frames after an episode, so that the last pose can be seen
+USUAL_RATE = 10.0  # frames a second where an environment does not say its own
 MAX_RATE = 60.0  # frames a second; a quicker video leaves some out
 ROOM_BYTES = 1_000_000  # more than most videos take; a disk without it is as good as full
 SMOOTH = 2.0  # exponent of the random actions: white noise would only make an arm tremble
@@ -123,19 +125,36 @@ def _record(actor: Actor, act: Act, path: Path, episodes: int, speed: float) -> 
 
     def act_and_film() -> Step:
         step = act()
-        frames.append(actor.env.render())
+        frames.append(_picture(actor))
         return step
 
     with contextlib.closing(actor):
         for _ in range(episodes):
             actor.begin()
-            frames.append(actor.env.render())
+            frames.append(_picture(actor))
             totals.append(run_episode(act_and_film).total)
             frames += [frames[-1]] * FRAMES_AHEAD
-        rate = speed * actor.env.metadata["render_fps"]
+        rate = speed * actor.env.metadata.get("render_fps", USUAL_RATE)
     every = max(1, math.ceil(rate / MAX_RATE))
     write_video(path, frames[::every], fps=rate / every)
     return totals
+
+
+def _picture(actor: Actor) -> np.ndarray:
+    """What the environment looks like now; anybody's may lack a part that draws it, or all."""
+    name = actor.task.name
+    try:
+        picture: Any = actor.env.render()
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise UserError(f"Task '{name}' cannot be drawn: {describe(error)}.") from error
+    except NotImplementedError:
+        picture = None
+    if np.ndim(picture) != 3:
+        raise UserError(
+            f"Task '{name}' cannot be drawn: its environment's `render` must return a picture "
+            "[height, width, 3] where it was made with the render mode 'rgb_array'."
+        )
+    return picture
 
 
 def require_free(path: Path) -> None:

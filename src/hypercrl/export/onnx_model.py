@@ -50,18 +50,16 @@ def check(content: bytes, model: Model) -> float:
     runtime = _require("onnxruntime")
     assert isinstance(model, DynamicsModel)
     rng = np.random.default_rng(0)
-    mean, std = (np.asarray(x) for x in (model.normalizer.input_mean, model.normalizer.input_std))
-    shape = (NUM_CHECKED, model.spec.state_dim)
-    # As spread out as the training data are, as far as features tell the states.
-    scale = np.abs(mean).max() + std.max()
-    states = (scale * rng.standard_normal(shape)).astype(np.float32)
-    states = _normalise_quaternions(model, states)
+    states = _states(model, rng)
     low, high = np.asarray([model.spec.action_low, model.spec.action_high])
     actions = rng.uniform(low, high, (NUM_CHECKED, model.spec.action_dim)).astype(np.float32)
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     (found,) = session.run(["next_state"], {"state": states, "action": actions})
     truth = np.asarray(jax.jit(jax.vmap(model))(jnp.asarray(states), jnp.asarray(actions)))
-    return float((np.abs(found - truth) / (1.0 + np.abs(truth))).max())
+    # Not number by number: next to velocities of 28, a half-cheetah's 32-bit model is itself up to
+    # 1.3e-5 from what it would be in 64 bits, in numbers that happen to be close to 0.
+    missed, size = (np.abs(x).max(1) for x in (found - truth, truth))
+    return float((missed / (1.0 + size)).max())
 
 
 def require_onnx() -> Any:
@@ -227,12 +225,20 @@ def _multiply(graph: _Graph, p: str, q: str) -> str:
     return graph.add("Concat", w, x, y, z, axis=1)
 
 
-def _normalise_quaternions(model: DynamicsModel, states: np.ndarray) -> np.ndarray:
-    """Random numbers that stand for an orientation must be one."""
-    start, states = 0, states.copy()
+def _states(model: DynamicsModel, rng: np.random.Generator) -> np.ndarray:
+    """Random states, as spread out as the training data: no model is asked for others.
+
+    Far beyond them, 32-bit numbers that were added up in another order differ by more.
+    """
+    mean, std = (np.asarray(x) for x in (model.normalizer.input_mean, model.normalizer.input_std))
+    start, columns = 0, []
     for field in model.spec.encoding.fields:
-        if isinstance(field, Quaternion):
-            own = states[:, start : start + field.size]
-            own /= np.linalg.norm(own, axis=1, keepdims=True)
-        start += field.size
-    return states
+        own = slice(start, start + field.num_features)
+        drawn = rng.standard_normal((NUM_CHECKED, field.size))
+        if isinstance(field, Difference | Absolute):
+            drawn = mean[own] + std[own] * drawn
+        elif isinstance(field, Quaternion):
+            drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+        columns.append(drawn if not isinstance(field, Angle) else np.pi * drawn)
+        start += field.num_features
+    return np.concatenate(columns, axis=1).astype(np.float32)

@@ -49,7 +49,10 @@ class Policy:
         observation = np.asarray(observation, np.float32)
         if observation.shape != (self.about["state_dim"],) or not np.isfinite(observation).all():
             raise ValueError(f"An observation must be {self.about['state_dim']} finite numbers.")
-        action, *self._state = self._step(observation, self._key(), *self._state)
+        action, *state = self._step(observation, self._key(), *self._state)
+        # Handed back as JAX's own arrays, they would be tied to a device, and the function be
+        # compiled once more, in the middle of the second step.
+        self._state = [np.asarray(array) for array in state]
         self._number += 1
         return np.asarray(action)
 
