@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo demo-cartpole docs notebooks test test-all test-pythons newcomer fuzz lint format types bench setup setup-dev clean
+.PHONY: demo demo-cartpole docs notebooks test test-all test-pythons newcomer fuzz kills lint format types bench setup setup-dev clean
 
 demo: setup  ## HyperCRL beside fine-tuning on three pusher tasks, ending in a report page
 	$(BIN)/hypercrl sweep --suite pusher --method hypercrl finetune --seeds 1 --tasks 3 --videos --out runs/demo
@@ -21,7 +21,7 @@ test: setup-dev lint types  ## everything but the learning tests that take minut
 test-all: setup-dev lint types  ## those too, and everything compiled as for a user
 	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/pytest -n 2 --dist worksteal
 
-test-pythons:  ## the fast tests under Python 3.11 and 3.12, or those that PYTHONS names
+test-pythons:  ## the fast tests under Python 3.11 to 3.13, or those that PYTHONS names
 	tools/test_pythons.sh $(PYTHONS)
 
 newcomer: setup-dev  ## from the wheel alone, in a fresh environment, what a new user would do
@@ -37,6 +37,9 @@ notebooks: setup-dev  ## run the tutorials again and keep what they print and dr
 
 fuzz: setup-dev  ## whatever a person or a file may say, 20,000 times of each kind
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests/test_fuzz.py -n 2 --dist worksteal
+
+kills: setup-dev  ## a run killed a hundred times, and one of a sweep on an S3 server
+	S3_KILLS=100 $(BIN)/pytest tests/test_crash.py tests/test_object_store.py -m slow -k killed
 
 lint: setup-dev
 	$(BIN)/ruff check .

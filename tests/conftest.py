@@ -30,13 +30,15 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 # Plugins that a test names are not to be remembered in the state folder of whoever runs it.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hypercrl-tests-")
 
-install_import_hook("hypercrl", "annotations.checked")
+# `make fuzz` hands in what annotations forbid, and what it tries is what a user would run.
+if os.environ.get("HYPOTHESIS_PROFILE") != "fuzz":
+    install_import_hook("hypercrl", "annotations.checked")
 
-import pytest  # noqa: E402
-from jaxtyping import config  # noqa: E402
+import pytest
+from jaxtyping import config
 
-import hypercrl.simulation  # noqa: E402  (chooses the renderer)
-from hypercrl.registry import learners, planners, suites  # noqa: E402
+import hypercrl.simulation  # chooses the renderer
+from hypercrl.registry import learners, planners, suites
 
 
 @pytest.fixture

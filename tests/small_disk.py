@@ -14,16 +14,21 @@ FILES = 10  # about as many share a disk
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path, size: int) -> Iterator[None]:
-    """Make `folder` a disk of `size` bytes; without the right to mount, limit each file instead."""
+def small_disk(folder: Path, size: int) -> Iterator[bool]:
+    """Make `folder` a disk of `size` bytes; without the right to mount, limit each file instead.
+
+    Whether it is a disk is told to those whom such a limit would not help.
+    """
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    mounted = shutil.which("mount") and subprocess.run(mount, capture_output=True).returncode == 0
+    mounted = (
+        bool(shutil.which("mount")) and not subprocess.run(mount, capture_output=True).returncode
+    )
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     if not mounted:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size // FILES, limits[1]))
     try:
-        yield
+        yield mounted
     finally:
         if mounted:
             subprocess.run(["umount", str(folder)], check=True)

@@ -1,19 +1,29 @@
 """Sweeps on a real S3 server on this machine: a claim has one holder, who alone writes."""
 
+import contextlib
 import os
 import signal
+import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from moto.server import ThreadedMotoServer
 
+import tiny
+from hypercrl.experiment.progress import read_progress
 from hypercrl.experiment.run_folder import CHECKPOINT
 from hypercrl.sweep import mirror
 from hypercrl.sweep.location import ClaimLostError
 from hypercrl.sweep.mirror import EXPIRY_SECONDS, GIVE_UP_SECONDS, UrlLocation
-from sweeping import FOUR_RUNS, is_alive, single_runs, start_sweep, sweep, wait_until
+from sweeping import attempts, is_alive, start_sweep, sweep, wait_until
+
+NUM_KILLS = int(os.environ.get("S3_KILLS", "12"))  # `make kills` says 100
+MOST_WRITES = 24  # of a sweep that is killed in one: some checkpoints' worth
 
 # The client leaves connections to the garbage collector.
 pytestmark = [
@@ -23,12 +33,54 @@ pytestmark = [
 ]
 
 
+class Traffic:
+    """Hands requests on to the server, and knows when a file of a run is about to be written."""
+
+    def __init__(self, app: Any):
+        self._app = app
+        self._lock = threading.Lock()
+        self._left = 0
+        self._act: Callable[[], object] = lambda: None
+
+    def before_write(self, number: int, act: Callable[[], object]) -> None:
+        """Do something when that many writes and renames have begun from now on."""
+        with self._lock:
+            self._left, self._act = number, act
+
+    def forget(self) -> None:
+        self.before_write(0, lambda: None)
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        # A rename is a copy, which is a PUT too, and the deletion of what was copied.
+        is_write = environ["REQUEST_METHOD"] in ("PUT", "DELETE")
+        if is_write and "-custom-s0/" in environ["PATH_INFO"]:
+            with self._lock:
+                self._left -= 1
+                if self._left == 0:
+                    self._act()
+        return self._app(environ, start_response)
+
+
 @pytest.fixture(scope="module")
-def server():
-    """Its address; the client finds it in the environment, as a person would have it."""
+def moto():
     running = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     running.start()
-    host, port = running.get_host_and_port()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def traffic(moto):
+    app = moto._server.app
+    moto._server.app = Traffic(app)
+    yield moto._server.app
+    moto._server.app = app
+
+
+@pytest.fixture(scope="module")
+def server(moto):
+    """Its address; the client finds it in the environment, as a person would have it."""
+    host, port = moto.get_host_and_port()
     variables = {
         "AWS_ENDPOINT_URL": f"http://{host}:{port}",
         "AWS_ENDPOINT_URL_S3": f"http://{host}:{port}",
@@ -40,7 +92,6 @@ def server():
         for name, value in variables.items():
             patch.setenv(name, value)
         yield variables
-    running.stop()
 
 
 @pytest.fixture
@@ -127,29 +178,74 @@ def test_a_claim_that_nobody_can_read_expires(locations, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_sweep_on_s3_gives_the_metrics_of_single_runs_however_often_it_is_killed(server, url):
-    """The sweep and its workers die with SIGKILL at random moments; claims then expire at once."""
+def test_a_run_on_s3_killed_again_and_again_ends_the_same(server, traffic, url, tmp_path):
+    """The sweep and its worker die: in a write or a rename, in the run, and anywhere at all."""
     location = UrlLocation(url)
-    args = ("--suite", "toy-slow", *FOUR_RUNS, "--no-report", "--checkpoint-seconds", "0")
-    for number in range(3):
+    name = "toy-slow-single-custom-s0"
+    args = ("--suite", "toy-slow", "--method", "single", "--seeds", "1", "--no-report")
+    args += ("--checkpoint-seconds", "0", "--set", f"schedule.steps_per_task={10 * NUM_KILLS}")
+    rng = np.random.default_rng(NUM_KILLS)
+    first_write = 0.0  # seconds after the start of a sweep
+    for number in range(NUM_KILLS):
+        begun = time.monotonic()
         process = start_sweep(url, *args, TOY_TROUBLE="1", **server)
-        time.sleep(8 + 4 * number)
-        workers = children(process.pid)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        if number % 3 == 0:
+            traffic.before_write(int(rng.integers(1, MOST_WRITES)), process.kill)
+        elif number % 3 == 1:
+            written = threading.Event()
+            traffic.before_write(1, written.set)
+            wait_until(written.is_set, process)
+            first_write = time.monotonic() - begun
+            time.sleep(rng.uniform(0.0, 1.0))
+        else:
+            time.sleep(rng.uniform(0.0, 1.2 * first_write))
+        if number % 3:
+            workers = children(process.pid)
+            process.kill()
+        else:
+            workers = wait_for_end(process)
+        traffic.forget()
+        output, _ = process.communicate()
+        assert process.returncode == -signal.SIGKILL, output
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
         wait_until(lambda workers=workers: not any(map(is_alive, workers)))
-        for claim in location._fs.ls(f"{location._root}/.claims", detail=False):
+        for claim in location._fs.find(f"{location._root}/.claims"):
             location._fs.rm_file(claim)  # instead of three minutes' waiting
-    status, output = sweep(url, *args, TOY_TROUBLE="1", **server)
+    fetch(location, name, tmp_path / "killed")
+    assert not read_progress(tmp_path / "killed").finished
+    status, output = sweep(url, *args, **server)
     assert status == 0, output
-    found = {
-        path.split("/")[-2].replace("toy-slow", "toy"): location._fs.cat_file(path)
-        for path in location._fs.glob(f"{location._root}/*/metrics.jsonl")
-    }
-    assert found == single_runs()
+    status, output = sweep(tmp_path / "uninterrupted", *args)
+    assert status == 0, output
+    fetch(location, name, tmp_path / "ended")
+    tiny.assert_same_run(tmp_path / "ended", tmp_path / "uninterrupted" / name)
+    tries = [attempt["state"] for attempt in attempts(tmp_path, "ended")]
+    assert tries[-1] == "finished" and set(tries[:-1]) == {"lost"}
+    assert len(tries) > NUM_KILLS // 3
     location.close()
 
 
-def children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(child) for child in found.read_text().split()] if os.path.exists(found) else []
+def wait_for_end(process: subprocess.Popen) -> set[int]:
+    """The children that a process had before it was killed."""
+    found: set[int] = set()
+    while process.poll() is None:
+        found |= set(children(process.pid))
+        time.sleep(0.05)
+    return found
+
+
+def fetch(location: UrlLocation, name: str, folder: Path) -> None:
+    """What the store holds of a run."""
+    folder.mkdir()
+    for path in location._fs.ls(f"{location._root}/{name}", detail=False):
+        if not location._fs.isdir(path):
+            location._fs.get_file(path, str(folder / path.rsplit("/", 1)[1]))
+
+
+def children(pid: int) -> set[int]:
+    try:
+        return {int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except OSError:
+        return set()
