@@ -79,7 +79,11 @@ def words():
 def test_every_command_and_its_flags_are_known(words):
     assert list(words) == _commands()
     assert {"--steps-per-task", "--plugin", "cartpole", "ewc"} <= set(words["train"])
-    assert {"--video", "pusher"} <= set(words["play"])
+    for command in ("play", "view", "export", "test"):
+        assert {"--task", "pusher"} <= set(words[command])
+    for command in ("train", "sweep", "check"):
+        assert {"--plugin", "pusher", "ewc", "icem"} <= set(words[command])
+    assert {"bash", "zsh", "fish"} <= set(words["completion"])
 
 
 def test_bash_completes(words, tmp_path):
