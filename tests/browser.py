@@ -54,7 +54,10 @@ class Browser:
         self.errors.clear()
         self.requests.clear()
         page = self._chromium.new_page(
-            viewport={"width": width, "height": height}, color_scheme=scheme, is_mobile=width < 600
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            reduced_motion="reduce",  # a page that scrolls smoothly is still moving when it is read
+            is_mobile=width < 600,
         )
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: self.errors.append(str(error)))

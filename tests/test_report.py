@@ -440,10 +440,15 @@ def test_method_buttons_hide_and_show_a_method(report, browser: Browser):
     assert hidden.count() == 0
 
 
+# Two frames: a scroll is told to the page at the start of the next one.
+FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
 def _hover(page, figure: str, label: str) -> str:
     """What the page says at a mark of a method's, the last one in the figure's first panel."""
     panel = page.locator(f"[data-figure='pusher-laptop-{figure}'] svg").first
     panel.scroll_into_view_if_needed()
+    page.evaluate(FRAMES)  # what is said of a mark goes when the page scrolls: let it end first
     button = page.locator("#pusher-laptop .methods button", has_text=label).first
     series = int(button.get_attribute("data-series"))
     x, y, *_ = [p for p in json.loads(panel.get_attribute("data-points")) if p[2] == series][-1]
