@@ -68,8 +68,6 @@ class PointMass(gymnasium.Env):
         self.state = np.array([position + 0.3 * velocity, velocity], np.float32)
         if self.trouble == "slow" and self.mass == MASSES[1]:
             time.sleep(SLOW_SECONDS)
-            while not os.path.exists(os.environ.get("TOY_GATE", "/")):
-                time.sleep(SLOW_SECONDS)
         if self.steps == TROUBLE_STEP:
             self._misbehave()
         return self.state.copy(), 0.0, False, False, {}
@@ -87,6 +85,9 @@ class PointMass(gymnasium.Env):
             self.state[:] = np.nan
         if self.trouble == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.trouble == "slow" and self.mass == MASSES[1]:
+            while not os.path.exists(os.environ.get("TOY_GATE", "/")):
+                time.sleep(SLOW_SECONDS)
 
 
 def reward(state, action, next_state):
