@@ -9,6 +9,7 @@ import gc
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 from jaxtyping import install_import_hook
 
@@ -34,6 +35,7 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hypercrl-tests-")
 if os.environ.get("HYPOTHESIS_PROFILE") != "fuzz":
     install_import_hook("hypercrl", "annotations.checked")
 
+import jax
 import pytest
 from jaxtyping import config
 
@@ -56,6 +58,23 @@ def registries(monkeypatch):
         registry.names()  # loads the built-in ones, which must stay
         monkeypatch.setattr(registry, "_factories", dict(registry._factories))
     monkeypatch.setattr(hypercrl.registry, "_plugins", {})
+
+
+# Everything compiled takes some of the 65,530 pieces of memory that Linux lets a process map; one
+# that compiles what it has no piece left for dies.
+MOST_PIECES = 20_000
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """Let go of what was compiled before there is too much of it; looked at once a test module."""
+    if nextitem is not None and nextitem.path != item.path and _num_pieces() > MOST_PIECES:
+        jax.clear_caches()
+        gc.collect()
+
+
+def _num_pieces() -> int:
+    pieces = Path("/proc/self/maps")
+    return len(pieces.read_bytes().splitlines()) if pieces.exists() else 0
 
 
 LONGEST = ("test_sweep", "test_learning", "test_ray", "test_readme", "test_report")
