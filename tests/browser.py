@@ -46,9 +46,18 @@ class Browser:
         self.requests: list[str] = []
 
     def open(
-        self, file: Path, *, width: int = 1280, height: int = 900, scheme: str = "light"
+        self,
+        file: Path,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        scheme: str = "light",
+        still: bool = False,
     ) -> Page:
-        """Load a file as on a screen of this size (CSS pixels) and colour scheme."""
+        """Load a file as on a screen of this size (CSS pixels) and colour scheme.
+
+        Or for a person who wants it `still`: a page that scrolls smoothly moves while it is read.
+        """
         for context in self._chromium.contexts:
             context.close()
         self.errors.clear()
@@ -56,7 +65,7 @@ class Browser:
         page = self._chromium.new_page(
             viewport={"width": width, "height": height},
             color_scheme=scheme,
-            reduced_motion="reduce",  # a page that scrolls smoothly is still moving when it is read
+            reduced_motion="reduce" if still else "no-preference",
             is_mobile=width < 600,
         )
         page.set_default_timeout(PATIENCE)

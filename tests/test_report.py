@@ -463,7 +463,7 @@ def _hover(page, figure: str, label: str) -> str:
 
 @pytest.mark.parametrize(("width", "height"), SCREENS)
 def test_a_mark_says_its_value_where_the_pointer_is(report, browser: Browser, width, height):
-    page = browser.open(report, width=width, height=height)
+    page = browser.open(report, width=width, height=height, still=True)
     assert re.search(
         r"Fine-tuning .*at 12 000 control steps", _hover(page, "learning-curves", "Fin")
     )
