@@ -27,8 +27,8 @@ test-pythons:  ## the fast tests under Python 3.11 to 3.13, or those that PYTHON
 newcomer: setup-dev  ## from the wheel alone, in a fresh environment, what a new user would do
 	$(BIN)/python tools/newcomer.py
 
-docs: .venv/.docs  ## the site, built strictly into build/site, and its tutorials run
-	$(BIN)/pytest tests/test_docs.py -k tutorials_run -n 2
+docs: .venv/.docs  ## the site, built strictly into build/site, and its tutorials and commands run
+	$(BIN)/pytest tests/test_docs.py tests/test_guide_commands.py -m slow -n 2 --dist worksteal
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 notebooks: setup-dev  ## run the tutorials again and keep what they print and draw
