@@ -4,9 +4,10 @@
         single hypercrl hypercrl:low_rank:predictions "hypercrl:low_rank:predictions:strength=1"
 
 A candidate is a method, optionally followed by a hypernetwork, a regulariser, and changes of
-their fields. All candidates learn the same transitions, task after task: all that a `single` run
-on the suite collects, at random and while it plans, recorded in the folder `--data` by the first
-call and read by later ones; without a folder, brown-noise exploration that is drawn anew.
+their fields (`network.hidden=[256,256]` where two parts have one of that name). All candidates
+learn the same transitions, task after task: all that a `single` run on the suite collects, at
+random and while it plans, recorded in the folder `--data` by the first call and read by later
+ones; without a folder, brown-noise exploration that is drawn anew.
 Printed are the one-step error on what was held out (relative to how much the state changes; 1 is
 as bad as predicting no change) when a task has just been learnt and after all of them; the drift,
 which is how far the predictions for a task have moved since it was learnt, where it matters; the
@@ -115,7 +116,9 @@ def make_learner(preset: Preset, candidate: str) -> Learner:
 
 
 def set_field(learner: Any, name: str, text: str) -> Any:
-    for owner in (None, "hypernet", "regulariser", "training", "network"):
+    """Change the field of the first part that has it, or of the part that `part.field` names."""
+    named, _, name = name.rpartition(".")
+    for owner in [named] if named else [None, "hypernet", "regulariser", "training", "network"]:
         part = learner if owner is None else getattr(learner, owner, None)
         if part is not None and name in {f.name for f in dataclasses.fields(part)}:
             value: Any = text
