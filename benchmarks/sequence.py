@@ -234,12 +234,12 @@ def main() -> None:
     suite = build_suite(options.suite, options.tasks)
     preset = suite.presets[options.preset or next(iter(suite.presets))]
     data = find_data(suite, options)
-    target = preset.network.layout(suite.spec).num_weights
     for candidate in [*options.candidates, *listed(options.file)]:
         if is_known(candidate, options):
             continue
         start = time.perf_counter()
         learner = make_learner(preset, candidate)
+        target = getattr(learner, "network", preset.network).layout(suite.spec).num_weights
         errors, drifts, size, starts = learn(suite, learner, data, options)
         learnt, end = np.diagonal(errors), errors[:, -1]
         print(f"{candidate}  ({size / target:.2f} x, {time.perf_counter() - start:.0f} s)")
