@@ -113,7 +113,9 @@ def ray_cluster(
 
 
 def _start(node: Node, *args: str, **variables: str) -> None:
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--num-cpus", "1"]
+    # As whatever a script starts in the background.
+    command = ["env", "--ignore-signal=INT", sys.executable]
+    command += ["-m", "ray.scripts.scripts", "start", "--num-cpus", "1"]
     command += ["--object-store-memory", str(OBJECT_STORE_BYTES), *args]
     if node.host is not None:
         command = [*node.host.command, *command, "--node-ip-address", node.host.address]

@@ -9,6 +9,7 @@ the cluster, so its runs are sent elsewhere by us.
 import dataclasses
 import logging
 import os
+import signal
 import socket
 import time
 from typing import Any
@@ -118,6 +119,9 @@ def run_remotely(job: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The Ray task: a job's process on whichever node Ray chose; which it was, and the outcome."""
     import ray
 
+    # Ray stops a task by SIGINT, which is ignored by whatever a script starts in the background,
+    # a cluster's nodes for instance.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     outcome = run_job(parse(Job, job))
     return ray.get_runtime_context().get_node_id(), dataclasses.asdict(outcome)
 
