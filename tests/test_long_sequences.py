@@ -5,10 +5,12 @@ import pytest
 
 from hypercrl.analysis import metrics, palette
 from hypercrl.analysis.comparison import compare
+from hypercrl.analysis.lifetimes import all_seen
 from hypercrl.analysis.plots import build_drawings
-from hypercrl.analysis.plots.lifetime import all_seen, plot_lifetime
+from hypercrl.analysis.plots.lifetime import plot_lifetime
 from hypercrl.analysis.ratios import RETENTION
 from hypercrl.analysis.tables import build_tables
+from hypercrl.analysis.tables.lifetime import lifetime_table
 from hypercrl.analysis.tables.metrics import metrics_table
 from hypercrl.experiment.run_folder import read_run
 from synthetic_runs import write_matrix
@@ -70,6 +72,19 @@ def test_a_life_is_drawn_where_it_was_measured(comparison):
     assert set(first) == set(newest) == {tuple(range(1, 17))}
     assert newest[tuple(range(1, 17))] == pytest.approx(np.ones(16))
     assert len(drawing.panels[0].lines) == 2  # `single` is what returns are normalised by
+
+
+def test_a_life_is_tabulated_where_it_was_measured(comparison, tmp_path):
+    table = lifetime_table(comparison)
+    assert table is not None
+    times = [f"After {count} tasks" for count in (4, 8, 12, 16)]
+    assert list(table.columns) == [*times, "The first, at the end", "Just learnt"]
+    rows = {name: [cell.rank for cell in cells] for name, cells in table.rows}
+    # The newest of k tasks is whole, the others have half of it.
+    halves = [(0.5 * (count - 1) + 1) / count for count in (4, 8, 12, 16)]
+    assert rows["SI"] == pytest.approx([*halves, 0.5, 1.0])
+    short = write_matrix(tmp_path, "si", [[9.0, 9.0], [np.nan, 9.0]])
+    assert lifetime_table(compare([read_run(short)])[0]) is None
 
 
 def test_the_average_over_all_tasks_seen_needs_them_all():

@@ -10,25 +10,19 @@ from hypercrl.analysis import metrics
 from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.drawing import Drawing, panel_grid
 from hypercrl.analysis.formatting import number, percent
+from hypercrl.analysis.lifetimes import all_seen, is_life, life_matrices
 from hypercrl.analysis.metrics import Matrix
 from hypercrl.analysis.plots.shared import Colours, as_curve, figure_name, legend, plot_band
-
-LONG = 8  # tasks from which on a sequence is a life; a shorter one is read task by task
 
 Read = Callable[[Matrix], Float[np.ndarray, "T"]]
 
 
 def plot_lifetime(comparison: Comparison, colours: Colours) -> Drawing | None:
     """Against the number of tasks learnt; of all tasks where all of them were tested at once."""
-    if len(comparison.tasks) < LONG:
+    if not is_life(comparison):
         return None
     entries = comparison.entries
-    normalised = [
-        [metrics.normalise_matrix(s.returns, e.yardstick) for s in e.scores] for e in entries
-    ]
-    is_normalised = any(np.isfinite(matrix).any() for found in normalised for matrix in found)
-    plain = [[scores.returns for scores in entry.scores] for entry in entries]
-    matrices = normalised if is_normalised else plain
+    matrices, is_normalised = life_matrices(comparison)
     write = percent if is_normalised else number
     figure, panels = panel_grid(3, legend(entries, colours))
     quantities: dict[str, Read] = {
@@ -56,11 +50,6 @@ def plot_lifetime(comparison: Comparison, colours: Colours) -> Drawing | None:
         figure,
         panels,
     )
-
-
-def all_seen(matrix: Matrix) -> Float[np.ndarray, "T"]:
-    """The mean over the tasks seen, after each task; NaN where one was not tested."""
-    return np.array([matrix[: after + 1, after].mean() for after in range(len(matrix))])
 
 
 def _ends(entries: tuple[Entry, ...], matrices: list[list[Matrix]], write) -> str:

@@ -8,13 +8,14 @@ themselves where it is undefined, and under the plain ratios the paper's numbers
 from hypercrl.analysis.comparison import Comparison
 from hypercrl.analysis.ratios import RATIOS
 from hypercrl.analysis.table_formats import Table
-from hypercrl.analysis.tables import cost, metrics, ranking, ratios, returns, runs
+from hypercrl.analysis.tables import cost, lifetime, metrics, ranking, ratios, returns, runs
 
 
 def build_tables(comparison: Comparison) -> list[Table]:
     """Every table that the comparison has content for."""
     builders = (
         ranking.ranking_table,
+        lifetime.lifetime_table,
         metrics.metrics_table,
         returns.returns_table,
         returns.success_table,
