@@ -48,6 +48,9 @@ SETTINGS = {
     "schedule.retest_all_every": 0,
     "schedule.zero_shot": False,
     "planning.horizon": 2,
+    # HyperCRL's, whichever regulariser it has: one old task in an update, around one region
+    "learner.regulariser.regularised_tasks": 1,
+    "learner.regulariser.regions": 1,
 }
 
 
@@ -85,13 +88,10 @@ def start_up(folder: Path) -> float:
 
 
 def configure(
-    suite: str, method: str, regulariser: str | None, tasks: int, updates: int, regularised: int
+    suite: str, method: str, regulariser: str | None, tasks: int, updates: int
 ) -> RunConfig:
     config = resolve(suite, method, regulariser=regulariser, num_tasks=tasks)
-    wanted = SETTINGS | {
-        "schedule.updates": updates,
-        "learner.regulariser.regularised_tasks": regularised,
-    }
+    wanted = SETTINGS | {"schedule.updates": updates}
     return change(config, {n: value for n, value in wanted.items() if has_setting(config, n)})
 
 
@@ -118,7 +118,6 @@ def main(
     regulariser: str | None = None,
     tasks: int = 100,
     updates: int = 100,
-    regularised_tasks: int = 1,
 ) -> None:
     """Measure.
 
@@ -128,9 +127,8 @@ def main(
         regulariser: Another regulariser than the preset's.
         tasks: How many tasks, at least 3.
         updates: Updates in a session.
-        regularised_tasks: Old tasks that HyperCRL holds in an update; 0 for all of them.
     """
-    config = configure(suite, method, regulariser, tasks, updates, regularised_tasks)
+    config = configure(suite, method, regulariser, tasks, updates)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "run"
         watch = Watch(folder)

@@ -9,12 +9,12 @@ learn the same transitions, task after task: all that a `single` run on the suit
 random and while it plans, recorded in the folder `--data` by the first call and read by later
 ones; without a folder, brown-noise exploration that is drawn anew.
 Printed are the one-step error on what was held out (relative to how much the state changes; 1 is
-as bad as predicting no change) when a task has just been learnt and after all of them; the drift,
-which is how far the predictions for a task have moved since it was learnt, where it matters; the
-size against the target network's; and the loss of a task's first updates, which shows what a
-switch costs. A candidate takes a minute where a run takes a quarter of an hour. `--out` appends
-what was found to a file of JSON lines, and what is there already is not learnt again; `--file`
-names a file with a candidate a line.
+as bad as predicting no change) when a task has just been learnt and after all of them, and, as
+tasks accumulate, its mean over all tasks seen; the drift, which is how far the predictions for a
+task have moved since it was learnt, where it matters; the size against the target network's; and
+the loss of a task's first updates, which shows what a switch costs. A candidate takes a minute
+where a run takes a quarter of an hour. `--out` appends what was found to a file of JSON lines, and
+what is there already is not learnt again; `--file` names a file with a candidate a line.
 """
 
 import argparse
@@ -62,12 +62,16 @@ class RecordingRunner(Runner):
         super().consolidate()
 
 
-def record_run(suite: str, num_tasks: int, seed: int, folder: Path) -> None:
+def record_run(options: argparse.Namespace) -> None:
     """All that `single` sees of each task, in a file a task."""
+    folder = options.data
     folder.mkdir(parents=True, exist_ok=True)
-    config = resolve(suite, "single", num_tasks=num_tasks, seed=seed)
+    config = resolve(options.suite, "single", num_tasks=options.tasks, seed=options.data_seed)
     # What is not learnt from need not be tested.
-    config = change(config, {"schedule.eval_episodes": 1, "schedule.retest": False})
+    changes = {"schedule.eval_episodes": 1, "schedule.retest": False}
+    if options.steps is not None:
+        changes["schedule.steps_per_task"] = options.steps
+    config = change(config, changes)
     with (
         tempfile.TemporaryDirectory() as scratch,
         contextlib.closing(Store(Path(scratch) / "run", config)) as store,
@@ -188,7 +192,7 @@ def find_data(suite: Suite, options: argparse.Namespace) -> list[Buffer]:
     if options.data is None:
         return [explore(suite, t, options.transitions, options.seed) for t in range(options.tasks)]
     if not (options.data / f"task{options.tasks}.npz").exists():
-        record_run(options.suite, options.tasks, options.data_seed, options.data)
+        record_run(options)
     return read(suite, options.data)
 
 
@@ -201,7 +205,8 @@ def listed(path: Path | None) -> list[str]:
 def identity(candidate: str, options: argparse.Namespace) -> dict[str, Any]:
     """What decides the numbers of a row."""
     names = ("suite", "preset", "tasks", "data_seed", "updates", "sessions", "seed", "watch")
-    return {"candidate": candidate} | {name: getattr(options, name) for name in names}
+    found = {"candidate": candidate} | {name: getattr(options, name) for name in names}
+    return found if options.steps is None else found | {"steps": options.steps}
 
 
 def is_known(candidate: str, options: argparse.Namespace) -> bool:
@@ -224,6 +229,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=5)
     parser.add_argument("--data", type=Path, help="folder of a recorded `single` run")
     parser.add_argument("--data-seed", type=int, default=0, help="of the run to be recorded")
+    parser.add_argument("--steps", type=int, help="a task of that run, if not the preset's")
     parser.add_argument("--transitions", type=int, default=4_000, help="of each task, explored")
     parser.add_argument("--updates", type=int, default=4_000, help="of each task")
     parser.add_argument("--sessions", type=int, default=4, help="that they are made in")
@@ -244,7 +250,8 @@ def main() -> None:
         learnt, end = np.diagonal(errors), errors[:, -1]
         print(f"{candidate}  ({size / target:.2f} x, {time.perf_counter() - start:.0f} s)")
         first, early = np.transpose(starts)
-        rows = {"learnt": learnt, "at the end": end, "drift": np.array(drifts)}
+        seen = np.array([errors[: after + 1, after].mean() for after in range(len(errors))])
+        rows = {"learnt": learnt, "at the end": end, "all seen": seen, "drift": np.array(drifts)}
         rows |= {"first loss": first, "early loss": early}
         for name, row in rows.items():
             cells = "  ".join(f"{value:8.3f}" for value in row)
