@@ -182,6 +182,13 @@ def test_the_best_method_is_marked_and_the_reference_does_not_compete(tmp_path):
     assert {name: (cells[0].best, cells[-1].best) for name, cells in rows} == expected
 
 
+def test_what_has_not_begun_is_not_taken_for_an_old_version(tmp_path):
+    under_way = write_matrix(tmp_path, "si", [[300.0, NAN], [NAN, NAN]], random=[0.0])
+    old = write_matrix(tmp_path, "ewc", [[300.0, 1.0], [NAN, 300.0]], random=[0.0])
+    assert "0.1.0" not in ranking_table(_compare(under_way)).reading
+    assert "0.1.0" in ranking_table(_compare(old)).reading
+
+
 def test_highlights_name_the_best_without_old_data_and_the_best_with(tmp_path):
     methods = ["si", "finetune", "multitask", "single"]
     comparison = _compare(*write_runs(tmp_path, methods, [0, 1], num_tasks=3))

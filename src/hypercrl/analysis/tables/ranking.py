@@ -59,7 +59,9 @@ def _reading(comparison: Comparison, has_tolerance: bool) -> str:
     )
     if has_tolerance:
         text += " Half of all runs lie in the tolerance interval, with 95 % confidence."
-    if np.isnan(comparison.entries[0].yardstick.random).any():
+    tested = [entry.stack(lambda s: np.diagonal(s.returns)) for entry in comparison.entries]
+    begun = np.isfinite(np.concatenate(tested)).any(0)
+    if np.isnan(comparison.entries[0].yardstick.random[begun]).any():
         text += (
             " What random actions earn was not measured (runs of version 0.1.0): nothing is "
             "normalised, and gains are counted from 0."
