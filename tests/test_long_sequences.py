@@ -5,7 +5,7 @@ import pytest
 
 from hypercrl.analysis import metrics, palette
 from hypercrl.analysis.comparison import compare
-from hypercrl.analysis.lifetimes import all_seen
+from hypercrl.analysis.lifetimes import all_seen, smooth
 from hypercrl.analysis.plots import build_drawings
 from hypercrl.analysis.plots.lifetime import plot_lifetime
 from hypercrl.analysis.ratios import RETENTION
@@ -85,6 +85,31 @@ def test_a_life_is_tabulated_where_it_was_measured(comparison, tmp_path):
     assert rows["SI"] == pytest.approx([*halves, 0.5, 1.0])
     short = write_matrix(tmp_path, "si", [[9.0, 9.0], [np.nan, 9.0]])
     assert lifetime_table(compare([read_run(short)])[0]) is None
+
+
+def test_a_life_has_one_ruler(tmp_path):
+    """A task that `single` has failed to learn says nothing, and makes nobody else a giant."""
+    alone, ours = life(1.0), life(0.5)
+    alone[2, 2:] = 0.1
+    paths = [
+        write_matrix(tmp_path, m, r, random=RANDOM) for m, r in [("single", alone), ("si", ours)]
+    ]
+    (found,) = compare([read_run(path) for path in paths])
+    table = lifetime_table(found)
+    assert table is not None
+    ruler = (15 * 100 + 0.1) / 16
+    rows = {name: [cell.rank for cell in cells] for name, cells in table.rows}
+    assert rows["SI"][-3:] == pytest.approx([(15 * 50 + 100) / 16 / ruler, 50 / ruler, 100 / ruler])
+
+
+def test_noise_is_smoothed_and_holes_stay():
+    curve = np.full(40, 1.0)
+    curve[10], curve[20] = 6.0, np.nan
+    smoothed = smooth(curve)
+    assert np.isnan(smoothed[20])
+    assert smoothed[8:13] == pytest.approx([2.0] * 5)
+    assert smoothed[[0, 7, 13, 19, 39]] == pytest.approx([1.0] * 5)
+    assert smooth(np.array([1.0, 5.0, 2.0])).tolist() == [1.0, 5.0, 2.0]  # too short to smooth
 
 
 def test_the_average_over_all_tasks_seen_needs_them_all():

@@ -10,7 +10,7 @@ from hypercrl.analysis import metrics
 from hypercrl.analysis.comparison import Comparison, Entry
 from hypercrl.analysis.drawing import Drawing, panel_grid
 from hypercrl.analysis.formatting import number, percent
-from hypercrl.analysis.lifetimes import all_seen, is_life, life_matrices
+from hypercrl.analysis.lifetimes import NORMALISED, all_seen, is_life, life_matrices, smooth
 from hypercrl.analysis.metrics import Matrix
 from hypercrl.analysis.plots.shared import Colours, as_curve, figure_name, legend, plot_band
 
@@ -27,8 +27,8 @@ def plot_lifetime(comparison: Comparison, colours: Colours) -> Drawing | None:
     figure, panels = panel_grid(3, legend(entries, colours))
     quantities: dict[str, Read] = {
         "All tasks seen": all_seen,
-        "The first task": lambda matrix: matrix[0],
-        "The newest task": np.diagonal,
+        "The first task": lambda matrix: smooth(matrix[0]),
+        "The newest task": lambda matrix: smooth(np.diagonal(matrix)),
     }
     for axes, (title, read) in zip(panels, quantities.items(), strict=True):
         axes.set_title(title)
@@ -38,14 +38,14 @@ def plot_lifetime(comparison: Comparison, colours: Colours) -> Drawing | None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
         axes.set_xlabel("tasks learnt")
-    unit = "Normalised return, per cent," if is_normalised else "Return"
+    unit = NORMALISED if is_normalised else "Return"
     return Drawing(
         figure_name(comparison, "lifetime"),
         "A lifetime",
-        f"{unit} as tasks accumulate: averaged over all tasks seen, wherever all of them were "
+        f"{unit}, as tasks accumulate: averaged over all tasks seen, wherever all of them were "
         "tested at once; of the first task, which has had the longest time to be forgotten; and of "
-        "the newest, when it had just been learnt. Lines are means over seeds, bands one standard "
-        "deviation.",
+        "the newest, when it had just been learnt. The latter two are running means over a tenth "
+        "of the life. Lines are means over seeds, bands one standard deviation.",
         f"All tasks seen on {comparison.title}, at the end: {_ends(entries, matrices, write)}.",
         figure,
         panels,

@@ -4,7 +4,7 @@ import numpy as np
 
 from hypercrl.analysis import metrics
 from hypercrl.analysis.comparison import Comparison
-from hypercrl.analysis.lifetimes import all_seen, is_life, life_matrices
+from hypercrl.analysis.lifetimes import NORMALISED, all_seen, is_life, life_matrices
 from hypercrl.analysis.table_formats import Table
 from hypercrl.analysis.tables.cells import mark_best, number_cell, percent_cell, sources
 
@@ -25,7 +25,7 @@ def lifetime_table(comparison: Comparison) -> Table | None:
         life = np.stack(found)
         new = np.array([metrics.mean_of_defined(np.diagonal(matrix)) for matrix in found])
         rows.append([*(cell(curve[:, k]) for k in shown), cell(life[:, 0, -1]), cell(new)])
-    unit = "Normalised return, per cent" if is_normalised else "Return"
+    unit = NORMALISED if is_normalised else "Return"
     return Table(
         "lifetime",
         "A lifetime",
