@@ -307,4 +307,4 @@ def test_the_long_sweeps_can_be_planned(file, tasks, count):
     planned = plan_runs(read_selections(path, {}))
     assert len(planned) == count
     assert {one.config.num_tasks for one in planned} == {tasks}
-    assert {one.config.schedule.retest_tasks for one in planned} == {4}
+    assert all(0 < one.config.schedule.retest_tasks < 10 for one in planned)
