@@ -133,11 +133,16 @@ class Runner:
         self.save()
 
     def make_room(self) -> None:
-        """Let the arrays grow by a block where the task that begins has no row in them."""
+        """Let the arrays grow by a block where the task that begins has no row in them.
+
+        What was compiled for the smaller ones is let go: each block would leave some 15 MB and
+        hundreds of memory maps behind, of which a process may have 65,530.
+        """
         if self.at.task >= self.memory.room:
             self.memory.make_room(room_for(self.at.task + 1))
             template = self.learner.init(self.suite.spec, self.memory.room, key=self._key("init"))
             self.state = enlarge(self.state, template)
+            jax.clear_caches()
 
     def act(self) -> None:
         """One step of model-predictive control on the current model, or of an odd start."""
