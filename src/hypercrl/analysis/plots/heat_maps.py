@@ -53,8 +53,9 @@ def _plot_heat(axes: Axes, values: Float[np.ndarray, "T T"], low: float, high: f
     num_tasks = len(values)
     masked = np.ma.masked_invalid(values)
     many = num_tasks > MANY_TASKS
-    gap = 0.2 if many else 2
-    axes.pcolormesh(masked, cmap=_HEAT, vmin=low, vmax=high, edgecolors=PAGE.light, linewidth=gap)
+    gaps = {} if many else {"edgecolors": PAGE.light, "linewidth": 2}
+    # Ten thousand cells as shapes would weigh megabytes on the page; as a picture they do not.
+    axes.pcolormesh(masked, cmap=_HEAT, vmin=low, vmax=high, rasterized=many, **gaps)
     for i, j in [] if many else zip(*np.nonzero(np.isfinite(values)), strict=True):
         red, green, blue, _ = _HEAT((values[i, j] - low) / (high - low))
         bright = 0.299 * red + 0.587 * green + 0.114 * blue > 0.55
