@@ -16,13 +16,13 @@ import pytest
 import safetensors.numpy
 
 import tiny
-from hypercrl import reading, writing
+from hypercrl import reading
 from hypercrl.analysis.comparison import compare
 from hypercrl.analysis.report import write_report
 from hypercrl.analysis.table_formats import Cell, Table
 from hypercrl.cli import main
 from hypercrl.errors import UserError
-from hypercrl.experiment import checkpoint
+from hypercrl.experiment import checkpoint, video
 from hypercrl.experiment.records import Diverged, End, SessionTime, to_line
 from hypercrl.experiment.run_folder import CHECKPOINT, find_runs, read_runs
 from hypercrl.experiment.store import Store
@@ -52,9 +52,9 @@ def precious(tmp_path):
     assert (folder / "file").read_text() == "mine"
 
 
-def work_on(folder: Path) -> None:
+def work_on(folder: Path, *, fresh: bool = False) -> None:
     """Do in a folder everything that a run does there."""
-    store = Store(folder, tiny.configure())
+    store = Store(folder, tiny.configure(), fresh=fresh)
     try:
         store.save({"x": np.ones(2)}, {}, total_step=0)
         store.record(Diverged(0, 0, 0, "loss"))
@@ -67,9 +67,11 @@ def work_on(folder: Path) -> None:
 # Writing
 
 
+# Only a run that starts over writes its configuration into a folder where there is one.
+@pytest.mark.parametrize("fresh", [False, True], ids=["go on", "fresh"])
 @pytest.mark.parametrize("hard", [False, True], ids=["link", "hard link"])
 @pytest.mark.parametrize("name", LINKS)
-def test_nothing_is_written_through_a_link(tmp_path, precious, name, hard):
+def test_nothing_is_written_through_a_link(tmp_path, precious, name, hard, fresh):
     folder = tmp_path / "run"
     work_on(folder)
     (folder / name).unlink(missing_ok=True)
@@ -78,17 +80,25 @@ def test_nothing_is_written_through_a_link(tmp_path, precious, name, hard):
     else:
         (folder / name).symlink_to(precious / "file")
     try:
-        work_on(folder)
+        work_on(folder, fresh=fresh)
     except UserError as error:
         assert "cannot be written" in str(error)
 
 
-@pytest.mark.parametrize("name", ["events", "videos"])
-def test_no_folder_is_written_through_a_link(tmp_path, precious, name):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / name).symlink_to(precious)
-    with pytest.raises(OSError, match="not a folder of its own"):
-        writing.make_folder(tmp_path / "run" / name)
+def test_no_folder_is_written_through_a_link(tmp_path, precious, monkeypatch):
+    folder = tmp_path / "run"
+    work_on(folder)
+    shutil.rmtree(folder / "events")
+    for name in ("events", "videos"):
+        (folder / name).symlink_to(precious)
+    with pytest.raises(UserError, match="events is not a folder of its own"):
+        work_on(folder)
+    monkeypatch.setattr(video, "record_run", lambda run, task, path: path.write_text("a film"))
+    filming = video.Filming(folder, 2)
+    filming(0)
+    assert "videos is not a folder of its own" in filming.problem
+    work_on(folder, fresh=True)  # the links go, and what they lead to stays
+    assert not (folder / "videos").is_symlink()
 
 
 def test_a_lock_of_somebody_else_keeps_its_content(tmp_path):
@@ -138,12 +148,18 @@ def test_a_report_replaces_reports_alone(tmp_path, precious):
     (tmp_path / "site" / "index.html").write_text("<title>my home page</title>")
     with pytest.raises(UserError, match=r"holds index\.html, which is not of a report"):
         write_report([run], tmp_path / "site")
-    (tmp_path / "report" / "tables").mkdir(parents=True)
-    target = tmp_path / "report" / "tables" / "pusher-laptop-runs.csv"
-    target.symlink_to(precious / "file")
     page = write_report([run], tmp_path / "report")
-    assert not target.is_symlink()
+    written = [file for file in (tmp_path / "report").rglob("*.*") if file != page]
+    assert {file.suffix for file in written} == {".md", ".tex", ".csv", ".png", ".svg"}
+    for file in written:
+        file.unlink()
+        file.symlink_to(precious / "file")
     assert write_report([run], tmp_path / "report") == page
+    assert not any(file.is_symlink() for file in written)
+    page.unlink()
+    page.symlink_to(precious / "file")
+    with pytest.raises(UserError, match=r"holds index\.html, which is not of a report"):
+        write_report([run], tmp_path / "report")
 
 
 @pytest.mark.parametrize("place", ["file.mp4", "folder.mp4", "folder.mp4/x.mp4", "x.txt"])
@@ -288,13 +304,15 @@ def test_a_checkpoint_with_numbers_of_another_kind_is_refused(tmp_path):
 
 def test_a_linked_video_is_not_shown(tmp_path):
     run = write_run(tmp_path / "runs", Recipe("x", num_tasks=1, videos=True))
-    (video,) = (run / "videos").iterdir()
-    (tmp_path / "secret").write_text("a password")
-    video.unlink()
-    video.symlink_to(tmp_path / "secret")
+    videos, elsewhere = run / "videos", tmp_path / "elsewhere"
+    (name,) = [file.name for file in videos.iterdir()]
+    assert len(read_runs([run])[0][0].videos) == 1
+    videos.rename(elsewhere)
+    videos.symlink_to(elsewhere)
     assert read_runs([run])[0][0].videos == {}
-    shutil.rmtree(run / "videos")
-    (run / "videos").symlink_to(tmp_path)
+    videos.unlink()
+    videos.mkdir()
+    (videos / name).symlink_to(elsewhere / name)
     assert read_runs([run])[0][0].videos == {}
 
 
