@@ -44,6 +44,10 @@ def raise_an_error(result):
     raise ZeroDivisionError("the spring broke\nat the third coil")
 
 
+def leave(*_):
+    sys.exit(0)
+
+
 TROUBLES = {
     "nan": (lambda r: (r[0] * np.nan, *r[1:]), "a state that is not finite in episode 2, step 1"),
     "infinity": (lambda r: (r[0] + np.inf, *r[1:]), "a state that is not finite"),
@@ -51,6 +55,7 @@ TROUBLES = {
     "text": (lambda r: ("here", *r[1:]), "failed in episode 2, step 1 with ValueError: could not"),
     "tuple": (lambda r: r[:3], "failed in episode 2, step 1 with ValueError: not enough values"),
     "error": (raise_an_error, "failed .* with ZeroDivisionError: the spring broke"),
+    "exit": (leave, "failed in episode 2, step 1 with SystemExit: 0"),
 }
 REWARDS = {
     "shape": (lambda s, a, n: n, r"must be one number and not an array of shape \(2,\)"),
@@ -58,6 +63,7 @@ REWARDS = {
     "untraceable": (lambda s, a, n: float(n[0]), "that JAX can trace"),
     "arguments": (lambda s, a: s[0], r"a function of \(state, action, next_state\)"),
     "nan": (lambda s, a, n: jnp.log(n[0] - 99), "is nan in episode 1, step 0"),
+    "exit": (lambda s, a, n: sys.exit(0), "that JAX can trace: 0"),
 }
 
 
@@ -177,14 +183,15 @@ def test_environment_that_goes_wrong_is_told_and_can_be_mended(fails, finished, 
     tiny.assert_same_run(tmp_path, finished)
 
 
-def test_environment_that_cannot_be_made_is_told(fails, tmp_path):
+@pytest.mark.parametrize("error", [ZeroDivisionError("division by zero"), SystemExit("by zero")])
+def test_environment_that_cannot_be_made_is_told(fails, tmp_path, error):
     def env(gain, render_mode):
-        raise ZeroDivisionError("division by zero")
+        raise error
 
     with tiny.registered(tiny=lambda num_tasks=2: tiny.make_suite("tiny", env, num_tasks)):
         sentence = fails(*TRAIN, "--out", tmp_path)
     assert "The environment of task 'gain 1' failed" in sentence
-    assert "ZeroDivisionError: division by zero" in sentence
+    assert f"{type(error).__name__}: {error}" in sentence
 
 
 @pytest.mark.parametrize("kind", REWARDS)

@@ -247,6 +247,7 @@ def test_a_name_that_is_taken_says_by_which_file(registries, tmp_path):
         ("import nothing_like_this", "No module named 'nothing_like_this'"),
         ("x = 1\nx.y", "AttributeError in line 2: 'int' object"),
         ("def f(:", "SyntaxError"),
+        ("raise SystemExit(0)", "SystemExit in line 1: 0"),
     ],
 )
 def test_a_plugin_that_fails_is_told_in_one_sentence(registries, tmp_path, text, message):

@@ -237,7 +237,7 @@ class Actor:
             yield
         except UserError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # to end the program is not for it to decide
             reason = (str(error) or "no reason given").splitlines()[0].rstrip(".")
             raise UserError(
                 f"The environment of task '{self.task.name}' failed {self._where} with "
@@ -279,7 +279,7 @@ def check_reward(task: Task, spec: Spec) -> None:
     action = jax.ShapeDtypeStruct((spec.action_dim,), jnp.float32)
     try:
         reward = jax.eval_shape(lambda s, a, n: task.reward(s, a, n), state, action, state)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = (str(error) or "no reason given").splitlines()[0].rstrip(".")
         raise UserError(
             f"The reward of task '{task.name}' must be a function of (state, action, next_state) "
