@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from hypercrl import cli, train
 from hypercrl.cli import main
 from hypercrl.errors import UserError, advise_sweep, boundary, in_one_sentence, printable
 from hypercrl.experiment import checkpoint
-from hypercrl.experiment.config import resolve
+from hypercrl.experiment.config import change, resolve
 from hypercrl.experiment.display import Silent
 from hypercrl.experiment.progress import read_progress
 from hypercrl.experiment.run_folder import CHECKPOINT, read_config
@@ -239,10 +238,17 @@ def test_an_environment_that_cannot_be_made_does_not_cost_the_old_run(finished, 
 # Divergence
 
 
-def test_a_run_that_diverges_stops_and_is_marked(tmp_path, capsys):
-    config = resolve("tiny", "finetune", num_tasks=2)
-    config = replace(config, learner=replace(config.learner, learning_rate=1e30))
-    with pytest.raises(UserError, match=r"diverged in task 1 after \d+ planned steps: its "):
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"learner.learning_rate": 1e30}, "loss is"),
+        ({"critic.learning_rate": 1e30, "critic.updates": 20}, "parameters are"),
+    ],
+    ids=["model", "value"],
+)
+def test_a_run_that_diverges_stops_and_is_marked(tmp_path, capsys, changes, what):
+    config = change(resolve("tiny", "finetune", num_tasks=2), changes)
+    with pytest.raises(UserError, match=rf"diverged in task 1 after \d+ planned steps: its {what}"):
         run(config, tmp_path / "run", Silent(), checkpoint_seconds=0)
     arrays, _ = checkpoint.load(tmp_path / "run" / CHECKPOINT)
     assert all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")

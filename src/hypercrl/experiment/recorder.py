@@ -151,7 +151,7 @@ class Recorder:
 
 
 def _is_finite(state: Any) -> bool:
-    """Whether all of a learner's real numbers are."""
+    """Whether all real numbers of what was learnt are."""
     arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(state) if _is_real(leaf)]
     return all(np.isfinite(array).all() for array in arrays)
 

@@ -179,7 +179,7 @@ class Runner:
                     key=self._key("critic_update", self.at.task, self.at.sessions),
                 )
             info = {name: float(value) for name, value in info.items()}
-        self.recorder.require_finite(self.at, self.state, info)
+        self.recorder.require_finite(self.at, (self.state, self.values.get_state()), info)
         seconds = time.perf_counter() - start
         self.model = self.learner.predict(self.state, self.at.task)
         validation = float(validation_error(self.model, self.suite.spec, data))
