@@ -143,6 +143,7 @@ def fails(capsys):
         ([*HYPERCRL, "--learner.training.batch-size", "-3"], "batch_size must be at least 1"),
         ([*HYPERCRL, "--learner.regulariser.strength", "-1"], "strength must be at least 0"),
         ([*HYPERCRL, "--learner.hypernet.embedding-dim", "0"], "embedding_dim must be at least 1"),
+        ([*HYPERCRL, "--learner.hypernet.hidden"], "hidden must be one number or several"),
         ([*HYPERCRL, "--hypernet", "fuller"], "There is no hypernetwork called 'fuller'"),
         (["list", "dreams"], "invalid choice 'dreams'"),
     ],

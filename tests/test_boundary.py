@@ -184,8 +184,8 @@ def test_numbers_of_numpy_are_numbers(tmp_path, unchecked):
         {"schedule": 5},
         {"schedule": {"updates": "many"}},
         {"schedule": {3: 4}},
-        {"learner": {"network.hidden": []}},
         {"learner": {"network.hidden": [None]}},
+        {"method": "hypercrl", "learner": {"hypernet.hidden": []}},
         {"learner": {"network": None}},
         {"planning": {"horizon": 10**30}},
         {"preset": 3},
@@ -200,6 +200,12 @@ def test_what_python_hands_in_wrongly_is_told(tmp_path, wrong, unchecked):
     with pytest.raises(UserError) as raised:
         train(**{"suite": "tiny", "method": "finetune", "out": tmp_path / "run", **wrong})
     assert str(raised.value).isprintable()
+
+
+def test_a_network_without_hidden_layers_is_linear(tmp_path):
+    """An empty list is as good as any, also where tasks share all but their output layer."""
+    train("tiny", "finetune", num_tasks=1, out=tmp_path, learner={"network.hidden": []})
+    assert read_progress(tmp_path).finished
 
 
 # Starting over

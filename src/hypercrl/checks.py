@@ -42,6 +42,13 @@ def between(owner: Any, lowest: float, highest: float, *names: str) -> None:
                 _refuse(owner, name, f"from {lowest:g} to {highest:g}")
 
 
+def not_empty(owner: Any, *names: str) -> None:
+    """Fields that hold one number or several."""
+    for name in names:
+        if not getattr(owner, name):
+            _refuse(owner, name, "one number or several")
+
+
 def one_of(owner: Any, known: Iterable[str], *names: str) -> None:
     """Fields that name one of a few things."""
     choices = list(known)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from hypercrl.checks import at_least, one_of
+from hypercrl.checks import at_least, not_empty, one_of
 from hypercrl.dynamics.mlp import ACTIVATIONS, Layout, affine, xavier_uniform
 
 INITIALISATIONS = ("xavier", "hyperfan")
@@ -37,6 +37,7 @@ class Hypernet(abc.ABC):
     """Length of a task embedding."""
 
     def __post_init__(self):
+        not_empty(self, "hidden")
         at_least(self, 1, "hidden", "embedding_dim")
         one_of(self, ACTIVATIONS, "activation")
 

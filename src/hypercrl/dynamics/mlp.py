@@ -38,6 +38,8 @@ class Layout:
         return n * m + m
 
     def unflatten(self, weights: Float[Array, "num_weights"]) -> Layers:
+        if not self.shapes:
+            return ()  # the trunk of a network that is linear
         tensors = jnp.split(weights, np.cumsum(self.tensor_sizes())[:-1])
         matrices, biases = tensors[::2], tensors[1::2]
         return tuple(
