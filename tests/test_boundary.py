@@ -228,6 +228,13 @@ def test_a_run_that_cannot_be_built_does_not_cost_the_old_one(finished, capsys, 
     assert {path: path.read_bytes() for path in finished.iterdir() if path.is_file()} == before
 
 
+def test_a_setting_that_cannot_be_kept_does_not_cost_the_old_run(finished, capsys):
+    before = (finished / CHECKPOINT).read_bytes()
+    assert status_of(*TRAIN, "--out", finished, "--fresh", "--learner.network.decay", "inf") == 2
+    assert "unless learner.network.decay is finite" in capsys.readouterr().err
+    assert (finished / CHECKPOINT).read_bytes() == before
+
+
 def test_an_environment_that_cannot_be_made_does_not_cost_the_old_run(finished, capsys):
     def env(gain, render_mode):
         if gain < 0:
