@@ -36,6 +36,12 @@ def test_every_python_that_is_claimed_is_tried():
     assert PROJECT["requires-python"] == f">={claimed[0]}"
 
 
+def test_no_version_that_is_allowed_empties_a_file_to_lock_it():
+    """What lay where a lock was to be; before 3.20.1 even what a link there led to."""
+    (lowest,) = re.findall(r"^filelock>=([\d.]+)$", "\n".join(PROJECT["dependencies"]), re.M)
+    assert tuple(map(int, lowest.split("."))) >= (4, 2, 1)
+
+
 def test_public_names_are_shown_without_being_loaded():
     code = (
         "import sys, hypercrl\n"
