@@ -3,7 +3,10 @@
 What is wrong is told with its reason, and everything beside it goes on.
 """
 
+import contextlib
 import csv
+import dataclasses
+import io
 import json
 import os
 import shutil
@@ -14,6 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import safetensors.numpy
+from rich.console import Console
 
 import tiny
 from hypercrl import reading
@@ -23,6 +27,7 @@ from hypercrl.analysis.table_formats import Cell, Table
 from hypercrl.cli import main
 from hypercrl.errors import UserError
 from hypercrl.experiment import checkpoint, video
+from hypercrl.experiment.display import for_console
 from hypercrl.experiment.records import Diverged, End, SessionTime, to_line
 from hypercrl.experiment.run_folder import CHECKPOINT, find_runs, read_runs
 from hypercrl.experiment.store import Store
@@ -346,6 +351,27 @@ def test_names_in_brackets_are_no_markup(tmp_path, capsys):
     damage_config(suite="[/red]", method="[bold]")(run)
     main(["list", "runs", "--folder", str(tmp_path)])
     assert "[/red]" in capsys.readouterr().out
+    main(["report", str(run), "--out", str(tmp_path / "[/u]")])
+    told = capsys.readouterr().out
+    assert all(name in told for name in ("[/red]", "[bold]", "[/u]"))
+
+
+def test_a_run_in_a_folder_in_brackets(tmp_path, capsys):
+    for more in ([], ["--fresh"]):
+        main(["train", "tiny", "finetune", "--out", str(tmp_path / "[/i]"), *more])
+    told = capsys.readouterr().out
+    assert "[/i] has been deleted" in told and told.count("[/i].") == 2
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_display_shows_brackets_as_they_are(is_terminal):
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=is_terminal, width=200)
+    config = dataclasses.replace(tiny.configure(), suite="[/red]")
+    with contextlib.closing(for_console(config, console)) as display:
+        display.advance(0, 1)
+        display.say("in [/i]")
+    assert "[/red]" in file.getvalue() and "in [/i]" in file.getvalue()
 
 
 def test_a_folder_whose_name_a_terminal_would_obey(tmp_path, capsys):

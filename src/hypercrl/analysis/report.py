@@ -72,7 +72,7 @@ def write_report(
 @contextlib.contextmanager
 def progress_bar(console: Console) -> Iterator[OnProgress]:
     """Progress on a terminal, for `write_report`."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         bars = {}
 

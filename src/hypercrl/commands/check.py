@@ -105,7 +105,7 @@ def _try(trial: "Trial") -> int:
 
     console = Console()
     title, promises, set_up = trial
-    console.print(title, style="bold", highlight=False)
+    console.print(title, style="bold", markup=False, highlight=False)
     num_broken = 0
     for verdict in try_out(promises, set_up):
         broken = bool(verdict.problem)
