@@ -396,11 +396,12 @@ def test_manifests_of_two_plans_are_merged(tmp_path):
     assert {"host", "pid"} < attempt.keys() and "jax" in attempt["versions"]
 
 
-def test_a_damaged_manifest_is_put_aside_and_written_anew(tmp_path):
-    (tmp_path / "manifest.json").write_text("{")
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"runs": 3}'])
+def test_a_damaged_manifest_is_put_aside_and_written_anew(tmp_path, content):
+    (tmp_path / "manifest.json").write_text(content)
     write_manifest(tmp_path, {})
     assert read_manifest(tmp_path) == {}
-    assert (tmp_path / "manifest.json.damaged").read_text() == "{"
+    assert (tmp_path / "manifest.json.damaged").read_text() == content
 
 
 # Locations
@@ -580,6 +581,17 @@ def test_a_full_disk_is_known_as_such(tmp_path, registries, monkeypatch, left):
         monkeypatch.setenv("TMPDIR", str(tmp_path / "disk"))
         outcome = run_job(job)
     assert outcome.state == "failed" and outcome.full
+
+
+def test_a_run_of_a_sweep_is_not_advised_a_flag_that_sweeps_lack(tmp_path, registries):
+    """Records without a checkpoint have to go; `hypercrl train` would do that with --fresh."""
+    load_plugin(str(PLUGIN))
+    config = resolve("toy", "single").to_stored()
+    (tmp_path / "run").mkdir()
+    write_progress(tmp_path / "run", config, 10)
+    outcome = run_job(Job("run", config, str(tmp_path), (str(PLUGIN),)))
+    assert outcome.state == "failed"
+    assert "put it back, or delete the run's folder to start it over" in outcome.reason
 
 
 def test_a_sweep_gives_the_metrics_of_single_runs(tmp_path):
