@@ -184,7 +184,19 @@ def test_environment_that_goes_wrong_is_told_and_can_be_mended(fails, finished, 
     tiny.assert_same_run(tmp_path, finished)
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("division by zero"), SystemExit("by zero")])
+@pytest.mark.parametrize("error", [ZeroDivisionError("no mesh"), SystemExit("no mesh")], ids=repr)
+def test_suite_that_cannot_be_made_is_told(fails, tmp_path, error):
+    def suite(num_tasks=2):
+        raise error
+
+    with tiny.registered(tiny=suite):
+        sentence = fails(*TRAIN, "--out", tmp_path)
+    assert f"The suite 'tiny' failed with {type(error).__name__}: no mesh" in sentence
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("division by zero"), SystemExit("by zero")], ids=repr
+)
 def test_environment_that_cannot_be_made_is_told(fails, tmp_path, error):
     def env(gain, render_mode):
         raise error

@@ -1,6 +1,7 @@
 """A user's own suite: the shipped example, and every mistake told in one sentence."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import gymnasium
@@ -135,6 +136,9 @@ def test_factory_is_called_for_every_environment():
         ({"envs": [Drift, lambda: Drift(bound=2.0)]}, "action_low"),
         ({"envs": [lambda: Drift(bound=np.inf)]}, "finite bounds"),
         ({"envs": ["NoSuchTask-v0"]}, "cannot make 'NoSuchTask-v0'"),
+        ({"envs": ["no_such_module:Task-v0"]}, "cannot make 'no_such_module:Task-v0'"),
+        ({"envs": [lambda: 1 / 0]}, "environment .* failed with ZeroDivisionError"),
+        ({"envs": [lambda: sys.exit(0)]}, "environment .* failed with SystemExit"),
         ({"envs": [("Pendulum-v1", {"gg": 1})]}, "cannot make 'Pendulum-v1'"),
         ({"reward": lambda s, a, n: n}, r"one number and not an array of shape \(2,\)"),
         ({"reward": lambda s, a, n: jnp.nan * n[0]}, "is nan in episode 1, step 0"),

@@ -161,8 +161,7 @@ def _check(config: RunConfig, checkpoint_seconds: float) -> None:
     """Find out now what would otherwise stop the run in its third task."""
     if not (isinstance(checkpoint_seconds, int | float) and checkpoint_seconds >= 0):
         raise UserError(f"checkpoint_seconds cannot be {checkpoint_seconds}.")
-    with boundary(f"The suite '{config.suite}'", exits=True):
-        suite = config.build_suite()
+    suite = config.build_suite()
     require_memory(config, suite)
     for task in suite.tasks:
         check_reward(task, suite.spec)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from hypercrl.dynamics.hypernet import Hypernet
-from hypercrl.errors import UserError, printable
+from hypercrl.errors import UserError, boundary, printable
 from hypercrl.experiment.run_folder import StoredConfig
 from hypercrl.learning.critic import Critic
 from hypercrl.learning.regulariser import Regulariser
@@ -150,7 +150,8 @@ def completed(stored: StoredConfig) -> StoredConfig:
 def build_suite(name: str, num_tasks: int | None = None) -> Suite:
     """A registered suite, with its own number of tasks unless another is asked for."""
     factory = suites.get(name)
-    return factory() if num_tasks is None else factory(num_tasks)
+    with boundary(f"The suite '{name}'", exits=True):
+        return factory() if num_tasks is None else factory(num_tasks)
 
 
 def resolve(
