@@ -111,6 +111,8 @@ def test_any_terminal_can_show_any_name(monkeypatch, tmp_path, name):
 
 # Signals
 
+PATIENCE = 120  # seconds that a stopped command may take at most
+
 STOPPING = """
 import atexit, os, signal, time
 from hypercrl import cli
@@ -118,6 +120,12 @@ from hypercrl import cli
 def again():
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(9)
+
+def linger():
+    try:
+        again()
+    except KeyboardInterrupt:
+        time.sleep(9999)
 
 def work(args):
     try:
@@ -137,6 +145,7 @@ cli.main([])
         ("TERM", "pass", 143),
         ("INT", "pass", 130),
         ("INT", "again()", 130),
+        ("INT", "linger()", 130),
         ("INT", "atexit.register(again)", 130),
     ],
 )
@@ -149,6 +158,7 @@ def test_a_stopped_command_says_so_once(first, then, status):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         check=False,
+        timeout=PATIENCE,
     )
     assert done.returncode == status
     assert done.stderr == "hypercrl: stopped; the same command takes up a run again.\n"
