@@ -52,6 +52,14 @@ def test_runs_are_compared_as_the_rows_of_a_table(tmp_path):
     assert all(row.keys() == rows[0].keys() for row in rows)
 
 
+def test_a_run_that_cannot_be_read_is_left_out_of_a_comparison(tmp_path):
+    broken, _ = write_runs(tmp_path, ["finetune", "hypercrl"], [0])
+    (broken / "config.json").write_text("{")
+    with pytest.warns(UserWarning, match="finetune"):
+        (row,) = hypercrl.compare(tmp_path)
+    assert row["method"] == "hypercrl"
+
+
 class Told(Silent):
     """A display of one's own."""
 

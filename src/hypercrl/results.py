@@ -8,6 +8,7 @@
 Definitions are in `docs/metrics.md`; a number that there is none of is NaN.
 """
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from jaxtyping import Float
 from hypercrl.analysis import comparison, metrics
 from hypercrl.analysis.comparison import Entry
 from hypercrl.analysis.metrics import Matrix, Scores
-from hypercrl.experiment.run_folder import Run, find_runs, read_run
+from hypercrl.experiment.run_folder import Run, find_runs, read_run, read_runs
 
 
 class Curve(NamedTuple):
@@ -103,10 +104,14 @@ def read(run: str | Path) -> Results:
 def compare(folder: str | Path) -> list[dict[str, Any]]:
     """The numbers of all runs in a folder as rows of a table, the best of each suite first.
 
-    Unlike a run that is read alone, each is measured against the `single` runs beside it.
+    Unlike a run that is read alone, each is measured against the `single` runs beside it. A folder
+    that cannot be read is left out, with a warning that says why.
     """
+    runs, unreadable = read_runs(find_runs([Path(folder)]))
+    for reason in unreadable.values():
+        warnings.warn(reason, stacklevel=2)
     rows = []
-    for found in comparison.compare([read_run(path) for path in find_runs([Path(folder)])]):
+    for found in comparison.compare(runs):
         for entry in found.entries:
             for i, run in enumerate(entry.runs):
                 about = {
