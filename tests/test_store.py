@@ -309,6 +309,13 @@ def test_wandb_goes_on_in_the_same_run(tmp_path, monkeypatch):
     assert fake.started[2]["id"] != first["id"]
 
 
+def test_wandb_writes_through_no_link(half, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", FakeWandb())
+    (half / "wandb").symlink_to(tmp_path)
+    with pytest.raises(UserError, match="wandb is not a folder of its own"):
+        run(tiny.configure(), half, Silent(), wandb=True)
+
+
 def test_missing_wandb_is_told_before_anything_is_deleted(half, finished, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(UserError, match=r"pip install hypercrl\[wandb\]"):

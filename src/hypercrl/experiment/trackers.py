@@ -83,6 +83,7 @@ class WeightsAndBiases(Tracker):
         name = folder / "wandb.id"
         if not reading.is_regular(name):
             writing.replace(name, uuid.uuid4().hex[:8].encode())
+        writing.make_folder(folder / "wandb")  # W&B writes there, and follows links
         try:
             self._run = wandb.init(
                 project=os.environ.get("WANDB_PROJECT", PROJECT),
