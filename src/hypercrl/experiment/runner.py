@@ -135,8 +135,8 @@ class Runner:
     def make_room(self) -> None:
         """Let the arrays grow by a block where the task that begins has no row in them.
 
-        What was compiled for the smaller ones is let go: each block would leave some 15 MB and
-        hundreds of memory maps behind, of which a process may have 65,530.
+        What was compiled for the smaller ones is let go: each block of pushers would leave 75 MB
+        behind, and 950 of the 65,530 memory maps that Linux allows a process.
         """
         if self.at.task >= self.memory.room:
             self.memory.make_room(room_for(self.at.task + 1))
