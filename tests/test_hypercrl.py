@@ -326,6 +326,19 @@ def test_predictions_are_held_while_weights_move():
     assert old_task_shift(held) > 0.01 * old_task_shift(free)
 
 
+@pytest.mark.parametrize(("num_old", "expected"), [(0, 0), (1, 3), (4, 3), (6, 4.5), (40, 30)])
+def test_many_old_tasks_raise_the_strength_so_that_none_is_held_less(num_old, expected):
+    """λ max(1, n / m) per transition, for predictions that have all moved by one."""
+    kind = PredictionRegulariser(3.0, sharers=4)
+    learner = dataclasses.replace(SMALL, regulariser=kind, training=Training(batch_size=7))
+    state = learner.init(SPEC, 45, key=key(0)).replace(task=jnp.array(num_old))
+    anchor = jax.random.normal(key(1), (1, LAYOUT.num_weights))
+    moved = anchor.at[:, -SPEC.encoding.num_outputs :].add(1.0)  # the last layer's biases
+    old = old_tasks(learner, state, learner.regulariser.rows(state.task, 45, DRAW))
+    found = learner.regulariser.penalty(moved, anchor, old, DRAW)
+    assert float(found) / 7 == pytest.approx(expected, rel=1e-5)
+
+
 def kept_of_one_task(regions: int):
     """What a regulariser keeps of a task, its training inputs, and the method."""
     data = linear_data(SPEC, 1)

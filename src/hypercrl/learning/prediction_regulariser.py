@@ -1,6 +1,7 @@
 """Old tasks' networks may move as long as they say the same.
 
-    L_reg = λ Σ_b ‖f(x_b; H_{Θ_{t−1}}(e_i)) − f(x_b; H_Θ(e_i))‖² / D,   x_b ~ N(μ_ik, C_i)
+    L_reg = λ max(1, n / m) Σ_b ‖f(x_b; H_{Θ_{t−1}}(e_i)) − f(x_b; H_Θ(e_i))‖² / D,
+    x_b ~ N(μ_ik, C_i)
 
 for one old task i, drawn anew in every update, and as many pseudo-inputs as a batch has
 transitions, each about one of the task's regions k, drawn evenly. The regions' centres μ_ik and
@@ -10,6 +11,9 @@ lever that turns while the gripper holds it, and there the old network would be 
 penalty is on the scale of L_dyn, whatever the suite; it leaves weights free to move where nothing
 depends on them, and costs the same for any number of tasks. It is the distillation of Li and
 Hoiem (2016) with inputs that are drawn, not stored.
+
+Of n old tasks each is drawn in one update of n. Up to m of them share λ between them; with more it
+grows, so that the 101st task finds the first held as hard as the eleventh did.
 """
 
 from dataclasses import dataclass
@@ -44,10 +48,12 @@ class PredictionRegulariser(Regulariser):
     """λ: what the past counts against the present."""
     regions: int = 32
     """Places around which old tasks' pseudo-inputs are drawn."""
+    sharers: int = 10
+    """m: so many old tasks share λ; with more it grows in proportion, and none is held less."""
 
     def __post_init__(self):
         super().__post_init__()
-        at_least(self, 1, "regions")
+        at_least(self, 1, "regions", "sharers")
 
     @property
     def draws(self):
@@ -75,7 +81,8 @@ class PredictionRegulariser(Regulariser):
             apply_mlp(layout.unflatten(row[0]), inputs, activation) for row in (weights, anchors)
         )
         error = ((now - before) ** 2).mean(-1).sum()
-        return jnp.where(old.task > 0, self.strength * error, 0.0)
+        strength = self.strength * jnp.maximum(old.task / self.sharers, 1.0)
+        return jnp.where(old.task > 0, strength * error, 0.0)
 
     def draw(self, kept: Inputs, task, count: int, *, key) -> Float[Array, "count inputs"]:
         """Pseudo-inputs of a finished task."""
