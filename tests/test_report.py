@@ -214,6 +214,26 @@ def test_figures_show_every_single_run(tmp_path):
     assert [np.asarray(line.get_xdata()) for line in dots] == [pytest.approx(expected)]
 
 
+def test_bars_of_variants_are_told_apart(tmp_path):
+    learnt = [[200.0, 100.0], [NAN, 300.0]]
+    paths = [
+        write_matrix(
+            tmp_path,
+            "hypercrl",
+            learnt,
+            random=[0.0, 0.0],
+            name=f"strength-{value}",
+            learner={"strength": value},
+        )
+        for value in (3, 10, 30)
+    ]
+    comparison = _compare(*paths)
+    drawing = plot_ratios(comparison, palette.assign_colours([comparison]), RETENTION)
+    assert drawing is not None
+    names = [label.get_text() for label in drawing.panels[0].get_yticklabels()]
+    assert len(set(names)) == 3 and max(map(len, names)) <= 15
+
+
 def test_colours_are_stable_and_distinct(tmp_path):
     few = compare([read_run(p) for p in write_runs(tmp_path / "a", ["si"], [0], num_tasks=1)])
     methods = [*PROFILES, "one_more", "and_another"]

@@ -98,5 +98,9 @@ def _plot_bars(
 
 
 def _shorten(label: str, extra: str) -> str:
+    """Without its middle if it is too long: what tells two variants apart stands at the end."""
     room = _LABEL_LENGTH - len(extra)
-    return (label if len(label) <= room else label[: room - 1] + "…") + extra
+    if len(label) > room:
+        head = room // 3
+        label = f"{label[:head]}…{label[head + 1 - room :]}"
+    return label + extra
