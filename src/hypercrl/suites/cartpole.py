@@ -65,7 +65,8 @@ LAPTOP = Preset(
     planners=(ICEM(horizon=25, decay=1.5), CEM(horizon=25)),
     methods={
         **LAPTOP_METHODS,
-        # The best of five settings each on the first two tasks (results/tables/cartpole-tuning.yaml)
+        # The best of five settings each on the first two tasks
+        # (results/tables/cartpole-tuning.yaml).
         "ewc": {"strength": 100_000.0},
         "si": {"strength": 100.0},
         "coreset": {"learning_rate": 3e-3},
