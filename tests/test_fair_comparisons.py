@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hypercrl.analysis.comparison import Comparison, compare
@@ -14,7 +15,7 @@ from hypercrl.analysis.table_formats import Table
 from hypercrl.analysis.tables import build_tables
 from hypercrl.analysis.tables.runs import describe_reference
 from hypercrl.experiment.run_folder import find_runs, read_run
-from synthetic_runs import CODE, PENDULUM, Recipe, write_run, write_runs
+from synthetic_runs import CODE, PENDULUM, Recipe, write_matrix, write_run, write_runs
 
 SEEDS = (0, 1, 2)
 ICEM = {"num_samples": 128, "horizon": 20, "num_elites": 16, "num_kept": 5, "noise_beta": 2.5}
@@ -163,6 +164,22 @@ def test_an_ablation_of_single_does_not_move_the_ruler(tmp_path):
     assert float(ranking["HyperCRL"]["Normalised return, % mean"]) == pytest.approx(1.0, abs=0.05)
     # Measured with itself, it would be as good as anybody.
     assert ranking[short]["Normalised return, % mean"] == ""
+
+
+def test_a_tuned_batch_does_not_cost_a_method_its_reference(tmp_path):
+    """And it is measured with the batch that most methods have, not with its own."""
+    returns = [[100.0, 100.0], [np.nan, 100.0]]
+    for method, size, reached in (
+        ("si", 100, 50.0), ("ewc", 100, 50.0), ("coreset", 200, 50.0),
+        ("single", 100, 100.0), ("single", 200, 80.0),
+    ):  # fmt: skip
+        learner = {"training": {"batch_size": size}}
+        options = {"random": [0.0, 0.0], "learner": learner, "name": f"{method}-{size}"}
+        write_matrix(tmp_path, method, np.array(returns) * reached / 100, **options)
+    comparison = _compare(tmp_path)
+    assert {e.method: e.normalised for e in comparison.competitors} == pytest.approx(
+        dict.fromkeys(("si", "ewc", "coreset"), 0.5)
+    )
 
 
 def test_records_without_random_policy_code_or_peak_still_make_a_report(tmp_path):

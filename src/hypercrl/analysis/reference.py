@@ -3,8 +3,9 @@
 The random policy depends on the task alone, so all runs of a comparison share one estimate.
 r*_i is the mean of r[i, i] over the runs of `single` in which no setting that both have differs
 from the entry's: an ablation of `single` (half the updates, another planner) would move the
-ruler instead of what is measured. Ways of testing do not count as settings, nor does the step
-size, which is the method's own: the paper gives hypernetworks a tenth of the others'.
+ruler instead of what is measured. Ways of testing do not count as settings, nor do the step and
+batch sizes, which are tuned for each method: the paper gives hypernetworks a tenth of the others'
+step.
 """
 
 import math
@@ -33,7 +34,7 @@ _TESTS_ONLY = {
         "zero_shot",
     )
 }
-_METHODS_OWN = ("method", "learning_rate")
+_METHODS_OWN = ("method", "learning_rate", "batch_size")
 
 Settings = Mapping[str, Any]
 
@@ -46,7 +47,7 @@ def find_yardsticks(variants: Sequence[Sequence[Run]]) -> list[Yardstick]:
     settings = [members[0].config.settings() for members in variants]
     singles = [k for k, members in enumerate(variants) if members[0].method == METHOD]
     others = [own for k, own in enumerate(settings) if k not in singles]
-    # The one with most people's step size first: all methods should be measured with one ruler.
+    # The one with most people's step and batch first: one ruler for all methods.
     distance = {k: sum(len(_shared(settings[k], own)) for own in others) for k in singles}
     found = []
     for k, own in enumerate(settings):
