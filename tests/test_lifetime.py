@@ -310,7 +310,7 @@ def test_a_run_extended_among_its_last_tests_leaves_none_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "tasks", "count", "retested"), [("pusher", 100, 8, 2), ("cartpole", 25, 25, 4)]
+    ("file", "tasks", "count", "retested"), [("pusher", 100, 12, 2), ("cartpole", 25, 25, 4)]
 )
 def test_the_long_sweeps_can_be_planned(file, tasks, count, retested):
     path = Path(__file__).parents[1] / "results" / "lifetime" / f"{file}.yaml"

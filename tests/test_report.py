@@ -17,6 +17,7 @@ import pytest
 from browser import Browser, find_chromium, start_browser
 from hypercrl.analysis import palette
 from hypercrl.analysis.comparison import Comparison, compare
+from hypercrl.analysis.drawing import panel_grid
 from hypercrl.analysis.highlights import find_highlights
 from hypercrl.analysis.hover import points_of
 from hypercrl.analysis.plots.embeddings import project
@@ -232,6 +233,16 @@ def test_bars_of_variants_are_told_apart(tmp_path):
     assert drawing is not None
     names = [label.get_text() for label in drawing.panels[0].get_yticklabels()]
     assert len(set(names)) == 3 and max(map(len, names)) <= 15
+
+
+def test_a_legend_of_long_names_stays_within_its_figure():
+    legend = [(f"HyperCRL: strength-{value}", value % 8) for value in range(12)]
+    figure, _ = panel_grid(3, legend)
+    figure.canvas.draw()
+    frame, (box,) = figure.bbox, [found.get_window_extent() for found in figure.legends]
+    assert frame.x0 <= box.x0 and box.x1 <= frame.x1 and box.y1 <= frame.y1
+    panel = max(axes.get_tightbbox().y1 for axes in figure.axes)
+    assert box.y0 >= panel
 
 
 def test_colours_are_stable_and_distinct(tmp_path):

@@ -8,6 +8,7 @@ colours become CSS variables there, and groups drawn for a method carry its numb
 
 import html
 import io
+import math
 import re
 import warnings
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ from hypercrl.analysis.palette import INK, MUTED, PAGE, RULE, SERIES, css_variab
 PANEL_WIDTH = 3.6  # inches; three make the page's column, one a phone
 PANEL_HEIGHT = 2.5
 LEGEND_HEIGHT = 0.34
+LEGEND_LINE = 0.2  # more for every further line
+LEGEND_MARK, LEGEND_LETTER = 0.51, 0.062  # what a label takes, and each of its letters
 PNG_DPI = 150
 
 _SVG = "http://www.w3.org/2000/svg"
@@ -105,8 +108,11 @@ def panel_grid(
     """An empty figure; `left` is the margin in inches for the labels of the vertical axis."""
     columns = min(num_panels, 3)
     rows = -(-num_panels // columns)
-    strip = LEGEND_HEIGHT if legend else 0.0
-    width, height = columns * PANEL_WIDTH, rows * PANEL_HEIGHT + strip
+    width = columns * PANEL_WIDTH
+    labels = [label for label, _ in legend]
+    lines_needed = _legend_lines(labels, width) if columns > 1 else -(-len(labels) // 4)
+    strip = LEGEND_HEIGHT + (lines_needed - 1) * LEGEND_LINE if legend else 0.0
+    height = rows * PANEL_HEIGHT + strip
     figure = Figure(figsize=(width, height))
     panels = []
     for index in range(num_panels):
@@ -118,11 +124,15 @@ def panel_grid(
         axes.set_gid(f"panel-{index}")
         panels.append(axes)
     if legend:
-        lines = [Line2D([], [], color=SERIES[k].light, linewidth=2.5) for _, k in legend]
-        labels = [label for label, _ in legend]
-        per_row = len(labels) if columns > 1 else 4
-        figure.legend(lines, labels, loc="upper center", ncols=per_row, fontsize=8)
+        marks = [Line2D([], [], color=SERIES[k].light, linewidth=2.5) for _, k in legend]
+        per_line = -(-len(labels) // lines_needed)
+        figure.legend(marks, labels, loc="upper center", ncols=per_line, fontsize=8)
     return figure, tuple(panels)
+
+
+def _legend_lines(labels: Sequence[str], width: float) -> int:
+    """In how many lines the labels of a legend fit into so many inches."""
+    return math.ceil(sum(LEGEND_MARK + LEGEND_LETTER * len(label) for label in labels) / width)
 
 
 def mark_series(artist, index: int) -> None:
@@ -176,7 +186,8 @@ def _tidy(root: ElementTree.Element, prefix: str) -> None:
 def _cut_panels(root: ElementTree.Element, drawing: Drawing) -> tuple[str, ...]:
     """One SVG a panel: its own group in the frame of its cell; clip paths go with the first."""
     columns = min(len(drawing.panels), 3)
-    strip = LEGEND_HEIGHT if drawing.figure.legends else 0.0
+    rows = -(-len(drawing.panels) // columns)
+    strip = drawing.figure.get_figheight() - rows * PANEL_HEIGHT  # of the legend
     clips = [defs for defs in root.findall(f"{{{_SVG}}}defs") if len(defs)]
     groups = {element.get("id"): element for element in root.iter(f"{{{_SVG}}}g")}
     panels = []
