@@ -87,7 +87,7 @@ def learn(learner, seeds, num_updates=200, num_tasks=3):
 
 def old_tasks(learner, state, rows):
     size, network = learner.training.batch_size, learner.network
-    return OldTasks(rows, state.task, state.kept, size, network, SPEC)
+    return OldTasks(rows, state.task, state.kept, size, network, state.params["head"], SPEC)
 
 
 @eqx.filter_jit

@@ -117,22 +117,45 @@ def test_gaussian_log_likelihood_against_scipy():
     assert float(head.loss(params, raw, target)) == pytest.approx(expected / 3, rel=1e-5)
 
 
+WIDE = {"max_log_variance": jnp.full(2, 20.0), "min_log_variance": jnp.full(2, -20.0)}
+
+
 @pytest.mark.parametrize("log_variance", [-8.0, -1.0])
-def test_the_beta_likelihood_learns_the_mean_as_the_squared_error_does(log_variance):
-    """However sure the network is; the likelihood itself multiplies by e^8 = 3,000 here."""
-    head, params = (
-        HEADS["gaussian_beta"],
-        {
-            "max_log_variance": jnp.full(2, 20.0),
-            "min_log_variance": jnp.full(2, -20.0),
-        },
-    )
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
+def test_beta_says_how_much_more_errors_count_where_they_are_rare(beta, log_variance):
+    """The mean's gradient is divided by σ^(2 − 2β): by the variance, by σ, or by nothing."""
+    head, variance = GaussianHead(beta=beta), np.exp(log_variance)
     raw, target = jnp.array([0.3, -0.2, log_variance, log_variance]), jnp.array([1.0, 0.5])
-    slope = jax.grad(lambda raw: head.loss(params, raw, target))(raw)
-    np.testing.assert_allclose(slope[:2], (raw[:2] - target) / 2, rtol=1e-4)
+    slope = jax.grad(lambda raw: head.loss(WIDE, raw, target))(raw)
+    expected = (raw[:2] - target) / 2 * variance ** (beta - 1)
+    np.testing.assert_allclose(slope[:2], expected, rtol=1e-3)
     # And the variance goes to where the squared errors are.
     errors = (raw[:2] - target) ** 2
-    np.testing.assert_allclose(slope[2:], (np.exp(log_variance) - errors) / 4, rtol=1e-3)
+    expected = (1 - errors / variance) / 4 * variance**beta
+    np.testing.assert_allclose(slope[2:], expected, rtol=1e-3)
+
+
+def test_the_beta_that_is_offered_is_one_half():
+    assert HEADS["gaussian"].beta == 0 and HEADS["gaussian_beta"].beta == 0.5
+
+
+def test_a_gaussian_diverges_as_kullback_and_leibler_say():
+    """From N(m, v) to N(m', v'): ½ (v/v' + (m − m')²/v' − 1 + log v'/v), for small moves."""
+    rng = np.random.default_rng(0)
+    before = jnp.asarray([0.3, -0.2, -4.0, 1.0])
+    now = before + 1e-2 * jnp.asarray(rng.normal(size=4))
+    (m, logv), (n, logw) = np.split(np.asarray(before), 2), np.split(np.asarray(now), 2)
+    v, w = np.exp(logv), np.exp(logw)
+    exact = 0.5 * (v / w + (m - n) ** 2 / w - 1 + logw - logv)
+    found = HEADS["gaussian"].divergence(WIDE, before, now)
+    assert float(found) == pytest.approx(exact.mean(), rel=0.02)
+    weighted = HEADS["gaussian_beta"].divergence(WIDE, before, now)
+    assert float(weighted) == pytest.approx((np.sqrt(v) * exact).mean(), rel=0.02)
+
+
+def test_a_point_diverges_by_its_squared_error():
+    before, now = jnp.array([1.0, 2.0]), jnp.array([0.0, 4.0])
+    assert float(HEADS["point"].divergence({}, before, now)) == pytest.approx((1 + 4) / 2)
 
 
 def test_log_variance_stays_within_its_bounds():

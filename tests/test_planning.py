@@ -9,17 +9,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array, Float
 
 from hypercrl.contracts import planner as contract
 from hypercrl.contracts.planner import SMALL, closeness, make, make_model, make_spec, plan_once
+from hypercrl.data.normalizer import Normalizer
+from hypercrl.dynamics.model import DynamicsModel
+from hypercrl.encoding import Encoding
 from hypercrl.errors import UserError
 from hypercrl.planning.cem import CEM, refit
 from hypercrl.planning.icem import ICEM, ICEMState
 from hypercrl.planning.mppi import MPPI, weigh
 from hypercrl.planning.noise import coloured_basis, coloured_covariance, noise_basis
+from hypercrl.planning.optimistic import optimistic
 from hypercrl.planning.rollout import imagine, open_loop, summarise
 from hypercrl.planning.sampling import coloured_noise
 from hypercrl.registry import load_plugin, planners
+from hypercrl.types import Spec
 
 EVERY_PLANNER = pytest.mark.parametrize("name", planners.names())
 
@@ -441,3 +447,57 @@ def test_the_documented_planner_works(tmp_path, registries):
     plan = plan_once(planner, make_spec(), make_model())
     assert plan.info["expected_return"] > 1.5  # two steps near (1, 1, 1)
     np.testing.assert_allclose(plan.action, 1.0, atol=0.5)
+
+
+# Hope
+
+
+class TwoOutputs(eqx.Module):
+    """Stays where it is, and says how sure of it it is."""
+
+    spread: Float[Array, "2"]
+
+    def __call__(self, inputs):
+        return jnp.zeros(2)
+
+    def std(self, inputs):
+        return self.spread
+
+
+def hopeful(reward, spread, optimism=2.0):
+    spec = Spec(2, 1, (-1.0,), (1.0,), 5, Encoding.differences(2))
+    predictor, normalizer = TwoOutputs(jnp.array(spread)), Normalizer.identity(spec, 1).select(0)
+    model = optimistic(DynamicsModel(predictor, normalizer, spec), reward, optimism)
+    return model(jnp.array([1.0, -1.0]), jnp.zeros(1)) - jnp.array([1.0, -1.0])
+
+
+def test_hope_moves_the_state_to_where_most_is_paid_within_its_spread():
+    """Of all moves in the ellipsoid Σ⁻¹x = 2 the best one, for a reward that is linear."""
+
+    def reward(state, action, next_state):
+        return 3.0 * next_state[0] - 4.0 * next_state[1]
+
+    move = hopeful(reward, [0.1, 0.3])
+    angles = np.linspace(0, 2 * np.pi, 20_001)
+    within = 2.0 * np.array([0.1 * np.cos(angles), 0.3 * np.sin(angles)])
+    best = within[:, np.argmax(3.0 * within[0] - 4.0 * within[1])]
+    np.testing.assert_allclose(move, best, atol=1e-3)
+    np.testing.assert_allclose(hopeful(reward, [0.1, 0.3], optimism=4.0), 2 * move, rtol=1e-5)
+
+
+def test_nothing_is_hoped_for_where_the_model_is_sure_or_nothing_is_paid():
+    np.testing.assert_array_equal(hopeful(lambda s, a, n: n[0], [0.0, 0.3]), 0.0)
+    np.testing.assert_array_equal(hopeful(lambda s, a, n: 0.0 * n[0], [0.1, 0.3]), 0.0)
+
+
+def test_hope_stays_finite_at_a_kink_of_the_reward():
+    """The norm has no slope at the origin, where this one is."""
+    move = hopeful(lambda s, a, n: -jnp.linalg.norm(n - s), [0.1, 0.3])
+    np.testing.assert_array_equal(move, 0.0)
+
+
+def test_a_model_that_knows_no_spread_is_planned_with_as_it_is():
+    def own(state, action):
+        return state
+
+    assert optimistic(own, lambda s, a, n: n[0], 2.0) is own

@@ -10,14 +10,17 @@ import pytest
 
 import tiny
 from hypercrl.data.buffer import Buffer
+from hypercrl.dynamics.model import DynamicsModel
 from hypercrl.experiment import checkpoint, runner, testing, video
 from hypercrl.experiment.actor import Actor
+from hypercrl.experiment.config import change
 from hypercrl.experiment.controller import load
 from hypercrl.experiment.display import Silent
 from hypercrl.experiment.episode import Trajectory
 from hypercrl.experiment.records import RandomPolicy
 from hypercrl.experiment.run_folder import CHECKPOINT, read_run
 from hypercrl.learning.critic import Critic
+from hypercrl.planning.optimistic import OptimisticModel
 from hypercrl.registry import learners, suites
 from hypercrl.training import run
 
@@ -321,6 +324,43 @@ def test_training_episodes_can_begin_at_random(tmp_path, monkeypatch):
     assert len(set(first_actions)) == len(first_actions) > 1
     tested = [name for purpose, *_, name, _ in done if purpose[0] == "test"]
     assert tested and set(tested) == {"plan"}
+
+
+def hoping(optimism):
+    """A run of a network that knows how sure it is."""
+    config = tiny.configure(eval_every=0, optimism=optimism)
+    return change(config, {"learner.network.head": "gaussian_beta"})
+
+
+def test_every_other_training_episode_hopes_and_no_test_does(tmp_path, monkeypatch):
+    planned = set()
+
+    def note(self, model, *arguments):
+        planned.add((self._purpose[0], self.current_episode % 2, type(model)))
+        return plan(self, model, *arguments)
+
+    plan = Actor.plan
+    monkeypatch.setattr(Actor, "plan", note)
+    run(hoping(2.0), tmp_path, Silent())
+    assert planned == {
+        ("train", 1, DynamicsModel),
+        ("train", 0, OptimisticModel),
+        ("test", 0, DynamicsModel),
+        ("test", 1, DynamicsModel),
+    }
+
+
+def test_interruptions_change_nothing_in_hopeful_episodes(tmp_path):
+    config = hoping(2.0)
+    run(config, tmp_path / "whole", Silent(), checkpoint_seconds=NEVER)
+    assert run_with_interruptions(config, tmp_path / "stopped") >= 3
+    tiny.assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_a_point_head_has_nothing_to_hope_for(tmp_path):
+    for optimism in (0.0, 2.0):
+        run(tiny.configure(optimism=optimism), tmp_path / f"{optimism:g}", Silent())
+    tiny.assert_same_run(tmp_path / "0", tmp_path / "2")
 
 
 def test_the_first_update_of_a_session_is_recorded(tmp_path):

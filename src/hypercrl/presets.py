@@ -43,6 +43,9 @@ class Schedule:
     random_start: int = 0
     """Random actions that every training episode begins with, so that those from one and the same
     pose do not all go the same way; 0: none (the paper's)."""
+    optimism: float = 0.0
+    """In every other training episode plan with the best that the model holds possible, within so
+    many of its standard deviations; 0: never (the paper's). Needs a Gaussian head to matter."""
     episode_steps: int = 0
     """Cut training episodes short after so many control steps in the first half of a task, and
     later where so many have earned less than those did on average; 0 lets them end like tests."""
@@ -70,7 +73,7 @@ class Schedule:
             self, 1, "steps_per_task", "update_every", "eval_episodes", "curve_episodes"
         )
         checks.at_least(self, 0, "random_episodes", "updates", "episode_steps", "eval_every")
-        checks.at_least(self, 0, "random_start")
+        checks.at_least(self, 0, "random_start", "optimism")
         checks.at_least(self, 0, "retest_episodes", "retest_tasks", "retest_all_every")
         checks.between(self, 0, MAX_EXPONENT, "exploration_beta")
         for name in ("steps_per_task", "eval_every"):

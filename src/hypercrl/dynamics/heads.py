@@ -3,10 +3,15 @@
 The Gaussian head is that of PETS (Chua et al. 2018): the log-variance is softly clamped
 between learned bounds, whose spread is penalised. Planning uses the mean either way.
 
+A planner needs to know above all that nothing moves where nothing does: what it is promised of a
+door that is out of reach it goes for. The squared error hardly minds a small error there, as the
+spread of a target is that of its few great moves; the likelihood divides by what is usual *here*.
+
 A network that was sure of the last task is as sure at the start of the next and wrong there, and
 the likelihood's gradients are then as large as the variances were small. `gaussian_beta` weighs
 every term by its own variance to the power β (Seitzer et al. 2022), which no gradient follows:
-with β = 1 the mean is learnt as with the squared error, and the variance beside it.
+β = 0 is the likelihood, with 1 the mean is learnt as with the squared error, and with ½, between
+the two, an error counts in proportion to its standard deviation.
 """
 
 import abc
@@ -49,6 +54,12 @@ class Head(abc.ABC):
         """One sample's, summed over the outputs, up to a constant."""
 
     @abc.abstractmethod
+    def divergence(
+        self, params: HeadParams, before: Float[Array, "raw"], now: Float[Array, "raw"]
+    ) -> Float[Array, ""]:
+        """How far one sample's prediction has moved from what it was, on the scale of the loss."""
+
+    @abc.abstractmethod
     def penalty(self, params: HeadParams) -> Float[Array, ""]:
         """What the head's own numbers cost, once a batch."""
 
@@ -87,6 +98,9 @@ class PointHead(Head):
     def negative_log_likelihood(self, params, raw, target):
         """Of a Gaussian with unit variance in the units of the (scaled) targets."""
         return jnp.sum(squared_errors(raw, target)) / 2
+
+    def divergence(self, params, before, now):
+        return jnp.mean(squared_errors(now, before))
 
     def penalty(self, params):
         return jnp.zeros(())
@@ -134,6 +148,13 @@ class GaussianHead(Head):
             terms *= jax.lax.stop_gradient(jnp.exp(self.beta * log_variance))
         return terms.sum() / len(target)
 
+    def divergence(self, params, before, now):
+        """The Kullback-Leibler divergence to second order: it stays finite wherever `now` is."""
+        was = self.log_variance(params, before)
+        of_mean = squared_errors(self.mean(now), self.mean(before)) * jnp.exp(-was)
+        of_spread = squared_errors(self.log_variance(params, now), was) / 2
+        return jnp.mean(0.5 * jnp.exp(self.beta * was) * (of_mean + of_spread))
+
     def _terms(
         self,
         log_variance: Float[Array, "outputs"],
@@ -158,5 +179,5 @@ def squared_errors(
 HEADS: dict[str, Head] = {
     "point": PointHead(),
     "gaussian": GaussianHead(),
-    "gaussian_beta": GaussianHead(beta=1.0),
+    "gaussian_beta": GaussianHead(beta=0.5),
 }

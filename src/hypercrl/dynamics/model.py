@@ -30,9 +30,19 @@ class DynamicsModel(eqx.Module):
     spec: Spec = eqx.field(static=True)
 
     def __call__(self, state: Float[Array, "S"], action: Float[Array, "A"]) -> Float[Array, "S"]:
-        encoding = self.spec.encoding
-        inputs = self.inputs(state, action)
-        return encoding.advance(state, self.normalizer.scale_back(self.predictor(inputs)))
+        return self.advance(state, self.output(state, action))
+
+    def output(
+        self, state: Float[Array, "S"], action: Float[Array, "A"]
+    ) -> Float[Array, "outputs"]:
+        """By how much the state is expected to move, field by field."""
+        return self.normalizer.scale_back(self.predictor(self.inputs(state, action)))
+
+    def advance(
+        self, state: Float[Array, "S"], output: Float[Array, "outputs"]
+    ) -> Float[Array, "S"]:
+        """The state after such a move."""
+        return self.spec.encoding.advance(state, output)
 
     def inputs(self, state: Float[Array, "S"], action: Float[Array, "A"]) -> Float[Array, "inputs"]:
         """What the predictor sees, in standard deviations from the task's training data."""

@@ -85,6 +85,11 @@ class Actor:
         """In the episode that the next step belongs to."""
         return 0 if self.at_boundary else self.episode_step
 
+    @property
+    def current_episode(self) -> int:
+        """The number of the one that the next step belongs to, from 1."""
+        return self.episode + self.at_boundary
+
     def plan(self, model: Model, value: Value | None = None) -> Step:
         """One step of model-predictive control."""
         # A planner of one's own need not know of values as long as there is none.

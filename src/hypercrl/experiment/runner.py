@@ -41,6 +41,7 @@ from hypercrl.experiment.store import Store
 from hypercrl.experiment.stretches import Stretches
 from hypercrl.experiment.testing import Tester, measure_random_policy, validation_error
 from hypercrl.experiment.values import Values
+from hypercrl.planning.optimistic import optimistic
 from hypercrl.types import Model, Transitions
 
 CHECKPOINT_SECONDS = 20.0  # about as much work as a crash may cost
@@ -107,6 +108,14 @@ class Runner:
         return 2 * self.at.step < self.schedule.steps_per_task
 
     @property
+    def model_to_act_on(self) -> Model:
+        """What is known of the task or, in every other episode, what may be hoped for."""
+        assert self.actor is not None and self.model is not None
+        if self.actor.current_episode % 2:
+            return self.model
+        return optimistic(self.model, self.actor.task.reward, self.schedule.optimism)
+
+    @property
     def episode_length(self) -> int:
         """The most that a training episode may have: cut short, if at all, in the first half."""
         full = self.suite.spec.episode_length
@@ -146,13 +155,13 @@ class Runner:
 
     def act(self) -> None:
         """One step of model-predictive control on the current model, or of an odd start."""
-        assert self.actor is not None and self.model is not None
+        assert self.actor is not None
         self.actor.episode_length = self.episode_length
         done = self.actor.steps_done
         if done < self.schedule.random_start:
             step = self.actor.explore()
         else:
-            step = self.actor.plan(self.model, self.values.of(self.at.task))
+            step = self.actor.plan(self.model_to_act_on, self.values.of(self.at.task))
         if not self.stretches.goes_on(step, done + 1, first_half=self.first_half):
             step = self.actor.end_episode(step)
         self.at.step += 1

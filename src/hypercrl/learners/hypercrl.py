@@ -265,7 +265,15 @@ def gradients_of_losses(learner: HyperCRL, state: HyperState, update: Update):
     pull_back = learner.hypernet.pull_back
     fit_and_slopes = jax.value_and_grad(learner.network.loss, argnums=(1, 2))
     fit, (slope, head) = fit_and_slopes(spec, update.weights[0], params["head"], *update.batch)
-    old = OldTasks(rows, state.task, state.kept, learner.training.batch_size, learner.network, spec)
+    old = OldTasks(
+        rows,
+        state.task,
+        state.kept,
+        learner.training.batch_size,
+        learner.network,
+        params["head"],
+        spec,
+    )
 
     def penalty_and_slopes(weights):
         penalise = jax.value_and_grad(learner.regulariser.penalty)

@@ -1,16 +1,16 @@
 """Old tasks' networks may move as long as they say the same.
 
-    L_reg = λ max(1, n / m) Σ_b ‖f(x_b; H_{Θ_{t−1}}(e_i)) − f(x_b; H_Θ(e_i))‖² / D,
-    x_b ~ N(μ_ik, C_i)
+    L_reg = λ max(1, n / m) Σ_b d(f(x_b; H_{Θ_{t−1}}(e_i)), f(x_b; H_Θ(e_i))),   x_b ~ N(μ_ik, C_i)
 
 for one old task i, drawn anew in every update, and as many pseudo-inputs as a batch has
-transitions, each about one of the task's regions k, drawn evenly. The regions' centres μ_ik and
-the covariance C_i within them, both of the task's normalised inputs, are all that is kept of
-them: no transition survives. A single Gaussian (`regions` = 1) seldom draws what happens seldom, a
-lever that turns while the gripper holds it, and there the old network would be free to move. The
-penalty is on the scale of L_dyn, whatever the suite; it leaves weights free to move where nothing
-depends on them, and costs the same for any number of tasks. It is the distillation of Li and
-Hoiem (2016) with inputs that are drawn, not stored.
+transitions, each about one of the task's regions k, drawn evenly. How far two predictions are
+apart, d, is the head's to say: ‖·‖² / D of a point, and a Gaussian minds its own spread. The
+regions' centres μ_ik and the covariance C_i within them, both of the task's normalised inputs, are
+all that is kept of them: no transition survives. A single Gaussian (`regions` = 1) seldom draws
+what happens seldom, a lever that turns while the gripper holds it, and there the old network would
+be free to move. The penalty is on the scale of L_dyn, whatever the suite; it leaves weights free to
+move where nothing depends on them, and costs the same for any number of tasks. It is the
+distillation of Li and Hoiem (2016) with inputs that are drawn, not stored.
 
 Of n old tasks each is drawn in one update of n. Up to m of them share λ between them; with more it
 grows, so that the 101st task finds the first held as hard as the eleventh did.
@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from hypercrl.checks import at_least
+from hypercrl.dynamics.heads import HEADS
 from hypercrl.dynamics.mlp import apply_mlp
 from hypercrl.learning.regions import find_regions
 from hypercrl.learning.regulariser import Regulariser
@@ -80,7 +81,8 @@ class PredictionRegulariser(Regulariser):
         now, before = (
             apply_mlp(layout.unflatten(row[0]), inputs, activation) for row in (weights, anchors)
         )
-        error = ((now - before) ** 2).mean(-1).sum()
+        diverge = jax.vmap(HEADS[old.network.head].divergence, in_axes=(None, 0, 0))
+        error = diverge(old.head, before, now).sum()
         strength = self.strength * jnp.maximum(old.task / self.sharers, 1.0)
         return jnp.where(old.task > 0, strength * error, 0.0)
 

@@ -14,6 +14,7 @@ from typing import Any
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from hypercrl.checks import at_least
+from hypercrl.dynamics.heads import HeadParams
 from hypercrl.dynamics.model import Network
 from hypercrl.types import Spec
 
@@ -72,4 +73,5 @@ class OldTasks:
     kept: Any
     batch_size: int
     network: Network
+    head: HeadParams
     spec: Spec
