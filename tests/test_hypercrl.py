@@ -16,6 +16,7 @@ from hypercrl.data.buffer import is_training
 from hypercrl.dynamics.basis_hypernet import BasisHypernet
 from hypercrl.dynamics.chunked_hypernet import ChunkedHypernet
 from hypercrl.dynamics.full_hypernet import FullHypernet
+from hypercrl.dynamics.heads import HEADS
 from hypercrl.dynamics.low_rank_hypernet import LowRankHypernet
 from hypercrl.dynamics.model import Network, prepare
 from hypercrl.dynamics.residual_hypernet import ResidualHypernet
@@ -337,6 +338,27 @@ def test_many_old_tasks_raise_the_strength_so_that_none_is_held_less(num_old, ex
     old = old_tasks(learner, state, learner.regulariser.rows(state.task, 45, DRAW))
     found = learner.regulariser.penalty(moved, anchor, old, DRAW)
     assert float(found) / 7 == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_gaussian_is_held_as_hard_as_it_was_sure():
+    """A mean that was sure has moved and is unsure now; the other way round counts less."""
+    network = dataclasses.replace(SMALL.network, head="gaussian_beta")
+    learner = dataclasses.replace(
+        SMALL, network=network, regulariser=PredictionRegulariser(3.0), training=Training(1)
+    )
+    state = learner.init(SPEC, 2, key=key(0)).replace(task=jnp.array(1))
+    old = old_tasks(learner, state, jnp.array([0]))
+    outputs = SPEC.encoding.num_outputs
+    sure, unsure = (
+        jnp.repeat(jnp.array([mean, log_variance]), outputs)
+        for mean, log_variance in ((0.0, -2.0), (1.0, -1.0))
+    )
+    size = network.layout(SPEC).num_weights  # all 0, but for the last layer's biases
+    before, now = (jnp.zeros((1, size)).at[0, -2 * outputs :].set(raw) for raw in (sure, unsure))
+    found = learner.regulariser.penalty(now, before, old, DRAW)
+    expected = 3 * HEADS["gaussian_beta"].divergence(old.head, sure, unsure)
+    assert float(found) == pytest.approx(float(expected), rel=1e-5)
+    assert float(learner.regulariser.penalty(before, now, old, DRAW)) < 0.9 * float(found)
 
 
 def kept_of_one_task(regions: int):

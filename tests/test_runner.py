@@ -336,8 +336,9 @@ def test_every_other_training_episode_hopes_and_no_test_does(tmp_path, monkeypat
     planned = set()
 
     def note(self, model, *arguments):
-        planned.add((self._purpose[0], self.current_episode % 2, type(model)))
-        return plan(self, model, *arguments)
+        step = plan(self, model, *arguments)
+        planned.add((self._purpose[0], step.episode % 2, type(model)))
+        return step
 
     plan = Actor.plan
     monkeypatch.setattr(Actor, "plan", note)
