@@ -2,10 +2,10 @@
 
     python tools/promises.py RUN… [--episodes 10]
 
-Every plan of a test episode promises a return over the planner's horizon. Printed for each task
-is the mean of these promises, and of what was earned in as many steps from the same moments on.
-A planner that searches a model for what pays finds its errors first, and promises that are never
-kept can hold it where it is.
+RUN is a run's folder, or a suite that comes with a trained controller. Every plan of a test episode
+promises a return over the planner's horizon. Printed for each task is the mean of these promises,
+and of what was earned in as many steps from the same moments on. A planner that searches a model
+for what pays finds its errors first, and promises that are never kept can hold it where it is.
 """
 
 import argparse
@@ -56,6 +56,10 @@ def _compare(promised: np.ndarray, earned: np.ndarray, horizon: int) -> Plans:
     return Plans(promised[whole], np.array([earned[t : t + horizon].sum() for t in whole]))
 
 
+def mean(numbers: np.ndarray) -> str:
+    return f"{numbers.mean():.1f}" if numbers.size else "–"  # episodes as short as the horizon
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -70,8 +74,8 @@ def main() -> None:
         for task in range(controller.num_learnt):
             plans = watch(controller, task, options.episodes)
             name = controller.suite.tasks[task].name
-            promised, kept = plans.promised.mean(), plans.kept.mean()
-            print(f"| {folder.name} | {name} | {promised:.1f} | {kept:.1f} |", flush=True)
+            promised, kept = (mean(numbers) for numbers in plans)
+            print(f"| {folder.name} | {name} | {promised} | {kept} |", flush=True)
 
 
 if __name__ == "__main__":
