@@ -11,7 +11,7 @@ A network that was sure of the last task is as sure at the start of the next and
 the likelihood's gradients are then as large as the variances were small. `gaussian_beta` weighs
 every term by its own variance to the power β (Seitzer et al. 2022), which no gradient follows:
 β = 0 is the likelihood, with 1 the mean is learnt as with the squared error, and with ½, between
-the two, an error counts in proportion to its standard deviation.
+the two, errors are divided by the standard deviation instead of the variance.
 """
 
 import abc
